@@ -1,0 +1,3 @@
+//! The `memlab` program: see the library for everything.
+
+fn main() {}

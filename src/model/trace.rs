@@ -1,0 +1,132 @@
+//! The trace itself.
+
+use super::{
+    Events, FrameTable, Holder, Mark, NamedTensor, PoolId, ProcessFacts, Segment, Settings, StackTable,
+    StringId, StringTable, Warnings,
+};
+
+/// GPU index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct DeviceId(pub u32);
+
+/// What kind of file a trace came from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// memlab's own format.
+    #[default]
+    MemlabTrace,
+    /// PyTorch's snapshot, as pickle or as JSON.
+    TorchSnapshot,
+}
+
+impl Format {
+    /// The name that the JSON contract uses.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MemlabTrace => "memlab-trace",
+            Self::TorchSnapshot => "torch-snapshot",
+        }
+    }
+}
+
+/// Begin or end of a `record_function` range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Annotation {
+    /// Name of the range.
+    pub name: StringId,
+    /// True for START, false for END.
+    pub begins: bool,
+    /// Current device of the calling thread; `u32::MAX` when the file does not say.
+    pub device: DeviceId,
+    /// Unix microseconds, or [`super::NO_TIME`].
+    pub time_us: i64,
+}
+
+/// Everything recorded about one device.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceTrace {
+    /// Index of the device.
+    pub device: DeviceId,
+    /// Events, oldest first.
+    pub events: Events,
+    /// State at the end, by address; `None` when the file does not have it (a killed job, for example).
+    pub segments: Option<Vec<Segment>>,
+}
+
+/// All that a file holds, with every id resolved against the tables beside it.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// Kind of file.
+    pub format: Format,
+    /// Whether the recording ended properly and no chunk is missing. Snapshots always are complete files;
+    /// whether their *history* reaches back to the start is for `rebuild` to say.
+    pub complete: bool,
+    /// Texts.
+    pub strings: StringTable,
+    /// Source positions.
+    pub frames: FrameTable,
+    /// Stacks.
+    pub stacks: StackTable,
+    /// Pools named by events; [`Events::pools`] holds the index plus one.
+    pub pools: Vec<PoolId>,
+    /// One entry per device that has events or segments, ascending.
+    pub devices: Vec<DeviceTrace>,
+    /// Allocator settings.
+    pub settings: Settings,
+    /// `record_function` ranges, in the order recorded.
+    pub annotations: Vec<Annotation>,
+    /// Facts of the process.
+    pub process: ProcessFacts,
+    /// Steps, phases, modules and user marks, by time.
+    pub marks: Vec<Mark>,
+    /// Named storages.
+    pub tensors: Vec<NamedTensor>,
+    /// Who holds storages.
+    pub holders: Vec<Holder>,
+    /// Faults met while reading.
+    pub warnings: Warnings,
+}
+
+impl Trace {
+    /// The device called `device`, if it is in the trace.
+    #[must_use]
+    pub fn device(&self, device: DeviceId) -> Option<&DeviceTrace> {
+        self.devices.iter().find(|entry| entry.device == device)
+    }
+
+    /// The entry of `device`, made if it is new; entries stay in ascending order.
+    pub fn device_mut(&mut self, device: DeviceId) -> &mut DeviceTrace {
+        let at = match self.devices.binary_search_by_key(&device, |entry| entry.device) {
+            Ok(at) => at,
+            Err(at) => {
+                self.devices.insert(at, DeviceTrace { device, ..DeviceTrace::default() });
+                at
+            }
+        };
+        &mut self.devices[at]
+    }
+
+    /// Index plus one of `pool` in [`Trace::pools`], entered if new: the value of [`Events::pools`].
+    pub fn pool_index(&mut self, pool: PoolId) -> u32 {
+        if let Some(found) = self.pools.iter().rposition(|&known| known == pool) {
+            return found as u32 + 1;
+        }
+        self.pools.push(pool);
+        self.pools.len() as u32
+    }
+
+    /// The pool that event `event` of `device` names, if it names one.
+    #[must_use]
+    pub fn event_pool(&self, device: &DeviceTrace, event: usize) -> Option<PoolId> {
+        let index = device.events.pools.get(event).checked_sub(1)?;
+        self.pools.get(index as usize).copied()
+    }
+
+    /// Events on all devices.
+    #[must_use]
+    pub fn event_count(&self) -> usize {
+        self.devices.iter().map(|device| device.events.len()).sum()
+    }
+}
