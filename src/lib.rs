@@ -5,4 +5,5 @@ pub mod error;
 pub mod model;
 pub mod rebuild;
 pub mod report;
+pub mod tables;
 pub mod units;

@@ -1,0 +1,16 @@
+//! Tables: rows of allocations and lines, grouped, joined and sorted.
+//!
+//! Owns the rule for what a line is, who an allocation is charged to, and every figure per line. The pass
+//! over events is plain Rust over columns; group-bys, joins and sorts are Polars' work. Does not own the
+//! meaning of an event (`rebuild`) nor how a figure is shown (`report`).
+
+mod group;
+mod group_by;
+mod inference;
+mod module;
+mod user_code;
+
+pub use group::{GroupKey, Grouping};
+pub use group_by::GroupBy;
+pub use inference::{INFERENCE_RULE, Passes, StackFacts, stack_facts};
+pub use user_code::{FrameClass, LINE_RULE, classify_frames};
