@@ -7,10 +7,18 @@
 mod group;
 mod group_by;
 mod inference;
+mod line_pass;
+mod lines;
 mod module;
+mod sums;
 mod user_code;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod replay;
 
 pub use group::{GroupKey, Grouping};
 pub use group_by::GroupBy;
 pub use inference::{INFERENCE_RULE, Passes, StackFacts, stack_facts};
+pub use lines::{Figures, LineEntry, LineTable, LineTableRow, lines};
 pub use user_code::{FrameClass, LINE_RULE, classify_frames};
