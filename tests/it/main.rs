@@ -1,1 +1,5 @@
 //! The one integration-test binary: it sees memlab as its users do, as a library and as a program.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod allocator_model;
+mod properties;
