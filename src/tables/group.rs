@@ -109,17 +109,14 @@ impl Grouping {
         let classes = classify_frames(trace);
         let facts = stack_facts(trace, &classes);
         let used = stacks_in_use(trace, device, history);
-        let (keys, of_frame, of_stack) = match by {
-            GroupBy::Stack => {
-                let (keys, of_stack) = stack_groups(trace, &facts, &used);
-                (keys, Vec::new(), of_stack)
-            }
-            _ => {
-                let (keys, of_frame) = frame_groups(trace, &user_frames_of(trace, &classes, &used), by);
-                let group = |facts: &StackFacts| facts.user_frame.map_or(NONE, |id| of_frame[id.0 as usize]);
-                let of_stack = facts.iter().map(group).collect();
-                (keys, of_frame, of_stack)
-            }
+        let (keys, of_frame, of_stack) = if by == GroupBy::Stack {
+            let (keys, of_stack) = stack_groups(trace, &facts, &used);
+            (keys, Vec::new(), of_stack)
+        } else {
+            let (keys, of_frame) = frame_groups(trace, &user_frames_of(trace, &classes, &used), by);
+            let group = |facts: &StackFacts| facts.user_frame.map_or(NONE, |id| of_frame[id.0 as usize]);
+            let of_stack = facts.iter().map(group).collect();
+            (keys, of_frame, of_stack)
         };
         let mut grouping =
             Self { by, keys, of_stack, of_frame, of_allocation: Vec::new(), inferred: Vec::new(), facts };
@@ -149,6 +146,18 @@ impl Grouping {
     #[must_use]
     pub fn key_of_stack(&self, stack: StackId) -> Option<&GroupKey> {
         self.of_stack.get(stack.0 as usize).and_then(|&group| self.keys.get(group as usize))
+    }
+
+    /// Every group that is on `stack`, callers included; a group may come more than once.
+    pub(super) fn groups_on<'a>(
+        &'a self,
+        trace: &'a Trace,
+        stack: StackId,
+    ) -> impl Iterator<Item = u32> + 'a {
+        let own = (self.by == GroupBy::Stack).then(|| self.group_of(stack));
+        let frames = trace.stacks.get(stack).iter();
+        let of_frames = frames.filter_map(|id| self.of_frame.get(id.0 as usize).copied());
+        own.into_iter().chain(of_frames).filter(|&group| group != NONE)
     }
 
     /// Walks the events once and gives every allocation its group.
@@ -275,4 +284,52 @@ fn frame_ranks(trace: &Trace) -> Vec<u32> {
         ranks[id as usize] = rank as u32;
     }
     ranks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::TraceBuilder;
+
+    fn labels(trace: &Trace, device: usize, by: GroupBy) -> Vec<String> {
+        let grouping = Grouping::build(trace, &trace.devices[device], &History::default(), by);
+        grouping.keys.iter().map(|key| key.label(trace)).collect()
+    }
+
+    #[test]
+    fn groups_are_ordered_by_text_not_by_appearance() {
+        let trace = TraceBuilder::new()
+            .at("b.py", 1, "f")
+            .oom(1, 1)
+            .stack(&[("a.py", 10, "g"), ("a.py", 9, "f")])
+            .oom(1, 1)
+            .build();
+        assert_eq!(labels(&trace, 0, GroupBy::Line), ["a.py:9 f", "a.py:10 g", "b.py:1 f"]);
+        assert_eq!(labels(&trace, 0, GroupBy::Function), ["a.py f", "a.py g", "b.py f"]);
+        assert_eq!(labels(&trace, 0, GroupBy::File), ["a.py", "b.py"]);
+        assert_eq!(labels(&trace, 0, GroupBy::Stack), ["a.py:10 g", "b.py:1 f"]);
+    }
+
+    #[test]
+    fn a_line_of_another_device_is_no_group() {
+        let trace =
+            TraceBuilder::new().at("a.py", 1, "f").oom(1, 1).device(1).at("b.py", 2, "g").oom(1, 1).build();
+        assert_eq!(labels(&trace, 0, GroupBy::Line), ["a.py:1 f"]);
+        assert_eq!(labels(&trace, 1, GroupBy::Line), ["b.py:2 g"]);
+    }
+
+    #[test]
+    fn both_spellings_of_an_unknown_line_are_one_group() {
+        let trace = TraceBuilder::new().at("a.py", 0, "f").oom(1, 1).at("a.py", u64::MAX, "f").oom(1, 1);
+        assert_eq!(labels(&trace.build(), 0, GroupBy::Line), ["a.py f"]);
+    }
+
+    #[test]
+    fn a_stack_is_named_after_its_line_or_else_its_innermost_frame() {
+        let linear = "/opt/lib/python3.12/site-packages/torch/nn/modules/linear.py";
+        let trace = TraceBuilder::new().stack(&[(linear, 134, "forward"), ("a.py", 2, "f")]).oom(1, 1);
+        let trace = trace.at(linear, 99, "hook").oom(1, 1).build();
+        let keys = labels(&trace, 0, GroupBy::Stack);
+        assert_eq!(keys, [format!("{linear}:99 hook"), "a.py:2 f".to_owned()]);
+    }
 }

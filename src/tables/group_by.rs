@@ -56,6 +56,7 @@ impl FromStr for GroupBy {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

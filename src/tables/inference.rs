@@ -109,6 +109,7 @@ impl<'a> Passes<'a> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::super::classify_frames;
     use super::*;

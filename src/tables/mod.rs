@@ -10,20 +10,28 @@ mod frames;
 mod group;
 mod group_by;
 mod inference;
+mod line_pass;
+mod lines;
 mod module;
 mod pins;
 mod pools;
 mod steps;
+mod sums;
 mod timeline;
 mod user_code;
 mod walk;
 mod write;
 
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod replay;
+
 pub use fragmentation::{Fragmentation, HoleClass, fragmentation};
-pub use frames::{allocations_frame, segments_frame, steps_frame, usage_frame};
+pub use frames::{allocations_frame, lines_frame, segments_frame, steps_frame, usage_frame};
 pub use group::{GroupKey, Grouping};
 pub use group_by::GroupBy;
 pub use inference::{INFERENCE_RULE, Passes, StackFacts, stack_facts};
+pub use lines::{Figures, LineEntry, LineTable, LineTableRow, lines};
 pub use pins::Pin;
 pub use pools::{PoolUse, pools};
 pub use steps::{StepRow, StepSource, StepTable, steps};

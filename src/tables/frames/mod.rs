@@ -5,6 +5,7 @@
 //! not apply. Rows come in a fixed order, so the same trace gives the same table.
 
 mod allocations;
+mod lines;
 mod segments;
 mod steps;
 mod usage;
@@ -18,6 +19,7 @@ use crate::rebuild::NONE;
 use super::{GroupKey, Grouping};
 
 pub use allocations::allocations_frame;
+pub use lines::lines_frame;
 pub use segments::segments_frame;
 pub use steps::steps_frame;
 pub use usage::usage_frame;
@@ -81,3 +83,6 @@ impl<'t> Positions<'t> {
         ]
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -107,7 +107,7 @@ impl<'a> Occupancy<'a> {
 #[derive(Clone, Copy)]
 struct Run {
     end: u64,
-    /// A range of it, for its stream, pool and kind.
+    /// A range of it, for its stream and pool.
     range: usize,
     blocks: u32,
 }
@@ -228,7 +228,7 @@ impl Runs<'_> {
 
     fn belong_together(&self, left: usize, right: usize) -> bool {
         let ranges = self.ranges;
-        let of = |range: usize| (ranges.streams[range], ranges.pools[range], ranges.kinds[range]);
+        let of = |range: usize| (ranges.streams[range], ranges.pools[range]);
         of(left) == of(right)
     }
 
