@@ -6,4 +6,5 @@ pub mod findings;
 pub mod model;
 pub mod rebuild;
 pub mod report;
+pub mod tables;
 pub mod units;
