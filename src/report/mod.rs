@@ -11,6 +11,7 @@ mod fixtures;
 mod json;
 mod lines_table;
 mod style;
+mod svg;
 mod text;
 #[cfg(test)]
 mod timeline_fixture;
@@ -20,6 +21,7 @@ mod verdict;
 pub use json::{json, pretty};
 pub use lines_table::lines_table;
 pub use style::Style;
+pub use svg::{fragmentation_svg, timeline_svg};
 pub use text::{text_summary, write_summary};
 pub use types::{
     DeviceReport, FindingLine, FindingRow, Four, Fragmentation, FragmentationRow, HistoryRow, LineFigures,
