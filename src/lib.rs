@@ -2,7 +2,9 @@
 //! findings → report.
 
 pub mod error;
+pub mod findings;
 pub mod model;
 pub mod rebuild;
 pub mod report;
+pub mod tables;
 pub mod units;

@@ -31,6 +31,9 @@ pub struct Allocations {
     pub stacks: Vec<StackId>,
     /// Row in [`SegmentRanges`] that holds it; [`NONE`] when its segment is unknown.
     pub ranges: Vec<u32>,
+    /// Rows from before the recording whose free had been requested already, ascending: active, but not
+    /// allocated, until they complete.
+    pub initially_pending: Vec<u32>,
 }
 
 impl Allocations {
@@ -52,7 +55,12 @@ impl Allocations {
     pub fn is_allocated_at(&self, row: usize, moment: Moment) -> bool {
         let alloc = self.alloc_events[row];
         let free = self.free_requested_events[row].min(self.free_completed_events[row]);
-        (alloc == NONE || u64::from(alloc) < moment.0) && (free == NONE || u64::from(free) >= moment.0)
+        let begun = if alloc == NONE { !self.is_initially_pending(row) } else { u64::from(alloc) < moment.0 };
+        begun && (free == NONE || u64::from(free) >= moment.0)
+    }
+
+    fn is_initially_pending(&self, row: usize) -> bool {
+        !self.initially_pending.is_empty() && self.initially_pending.binary_search(&(row as u32)).is_ok()
     }
 
     /// Whether row `row` counts as active at `moment` (handed out, not yet reusable).

@@ -1,10 +1,13 @@
 //! The one integration-test binary: it sees memlab as its users do, as a library and as a program.
+#![allow(clippy::unwrap_used, missing_docs)]
 
 mod accounting;
+mod allocator_model;
 mod escaping;
 mod exactness;
 mod hostile;
 mod inputs;
 mod pickles;
 mod program;
+mod properties;
 mod roundtrip;

@@ -1,0 +1,142 @@
+//! The pass over events behind the table of lines.
+//!
+//! Owns what needs every event in order: each group's own maximum and the highest active total per stack.
+//! One pass over columns with dense arrays, a few nanoseconds an event. What can be said from rows of
+//! allocations alone is Polars' work (`lines`).
+
+use std::ops::Range;
+
+use crate::model::{DeviceTrace, StackId};
+use crate::rebuild::{History, Moment, NONE, Peak};
+
+use super::{Grouping, Passes};
+
+/// What the pass found.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PassFigures {
+    /// The most each group held at one moment of the window; the last entry is the unattributed remainder.
+    pub(super) own_peak: Vec<u64>,
+    /// By stack number: the highest active total right before or right after an event of that stack. An
+    /// event of a backward pass counts for the stack that opened the pass too: its lines are still running.
+    pub(super) active_on_stack: Vec<u64>,
+    /// Highest allocated total of the window.
+    pub(super) peak: Peak,
+}
+
+/// Runs over the events up to the end of `window`; maxima are taken within it.
+pub(super) fn run(
+    device: &DeviceTrace,
+    history: &History,
+    grouping: &Grouping,
+    window: &Range<u64>,
+) -> PassFigures {
+    let mut pass = Pass::new(device, history, grouping);
+    let (start, end) = (window.start as usize, window.end as usize);
+    for event in 0..start {
+        pass.apply(event);
+    }
+    pass.figures.own_peak.clone_from(&pass.held);
+    pass.figures.peak = Peak { bytes: pass.allocated, moment: Moment(window.start) };
+    pass.figures.active_on_stack.fill(0);
+    for event in start..end {
+        pass.apply(event);
+    }
+    pass.figures
+}
+
+struct Pass<'a> {
+    device: &'a DeviceTrace,
+    history: &'a History,
+    /// Groups plus one: the remainder's slot.
+    groups: usize,
+    of_allocation: &'a [u32],
+    passes: Passes<'a>,
+    held: Vec<u64>,
+    allocated: u64,
+    active: u64,
+    figures: PassFigures,
+}
+
+impl<'a> Pass<'a> {
+    fn new(device: &'a DeviceTrace, history: &'a History, grouping: &'a Grouping) -> Self {
+        let groups = grouping.len();
+        let mut held = vec![0u64; groups + 1];
+        let allocations = &history.allocations;
+        for (row, &alloc) in allocations.alloc_events.iter().enumerate() {
+            if alloc == NONE {
+                let slot = &mut held[slot(grouping.of_allocation[row], groups)];
+                *slot = slot.saturating_add(allocations.block_bytes[row]);
+            }
+        }
+        let stacks = grouping.facts.len();
+        Self {
+            device,
+            history,
+            groups,
+            of_allocation: &grouping.of_allocation,
+            passes: Passes::new(&grouping.facts),
+            held,
+            allocated: history.initial.allocated_bytes,
+            active: history.initial.active_bytes,
+            figures: PassFigures {
+                own_peak: vec![0; groups + 1],
+                active_on_stack: vec![0; stacks],
+                peak: Peak::default(),
+            },
+        }
+    }
+
+    /// Sizes come from the file, hence the saturation.
+    #[inline]
+    fn apply(&mut self, event: usize) {
+        let before = self.active;
+        let row = self.history.allocation_of_event[event];
+        if row != NONE {
+            self.change(event as u32, row as usize);
+        }
+        let highest = before.max(self.active);
+        let stack = self.device.events.stacks[event];
+        let pass = self.passes.next(stack);
+        self.raise(stack, highest);
+        if pass != StackId::NONE {
+            self.raise(pass, highest);
+        }
+    }
+
+    #[inline]
+    fn change(&mut self, event: u32, row: usize) {
+        let allocations = &self.history.allocations;
+        let bytes = allocations.block_bytes[row];
+        let slot = slot(self.of_allocation[row], self.groups);
+        let completed = allocations.free_completed_events[row];
+        if allocations.alloc_events[row] == event {
+            let held = self.held[slot].saturating_add(bytes);
+            self.held[slot] = held;
+            self.figures.own_peak[slot] = self.figures.own_peak[slot].max(held);
+            self.allocated = self.allocated.saturating_add(bytes);
+            self.active = self.active.saturating_add(bytes);
+            self.figures.peak.raise(self.allocated, Moment::after(u64::from(event)));
+            return;
+        }
+        if allocations.free_requested_events[row].min(completed) == event {
+            self.held[slot] = self.held[slot].saturating_sub(bytes);
+            self.allocated = self.allocated.saturating_sub(bytes);
+        }
+        if completed == event {
+            self.active = self.active.saturating_sub(bytes);
+        }
+    }
+
+    #[inline]
+    fn raise(&mut self, stack: StackId, active: u64) {
+        if let Some(highest) = self.figures.active_on_stack.get_mut(stack.0 as usize) {
+            *highest = (*highest).max(active);
+        }
+    }
+}
+
+/// Where a group's figures stand: its number, or behind the last group for the remainder.
+#[inline]
+pub(super) fn slot(group: u32, groups: usize) -> usize {
+    (group as usize).min(groups)
+}

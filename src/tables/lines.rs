@@ -1,0 +1,260 @@
+//! The table of lines: what every group held, and when.
+//!
+//! Owns the figures per group and their order. Group-bys over allocations, the join with the maxima from the
+//! pass over events (`line_pass`) and the sort are Polars'. Does not own who is charged (`group`) nor what
+//! the report shows of it.
+
+use std::ops::Range;
+
+use polars::prelude::*;
+
+use crate::error::{Error, Result};
+use crate::model::{DeviceTrace, StackId, Trace};
+use crate::rebuild::{History, Moment, NONE, Peak};
+
+use super::line_pass::{self, PassFigures};
+use super::sums::sum_by_group;
+use super::{GroupBy, Grouping};
+
+/// Figures of a group or of the unattributed remainder, in exact bytes of blocks (rounding included).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Bytes live when allocated bytes peak.
+    pub held_at_peak_bytes: u64,
+    /// The most these allocations ever held at one moment.
+    pub own_peak_bytes: u64,
+    /// The part of `held_at_peak_bytes` that was attributed by inference.
+    pub inferred_bytes: u64,
+    /// Bytes of all allocations.
+    pub total_bytes: u64,
+    /// Number of allocations.
+    pub allocations: u64,
+    /// Bytes still allocated at the end.
+    pub live_at_end_bytes: u64,
+}
+
+/// One group with its figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LineEntry {
+    /// Index into [`Grouping::keys`].
+    pub group: u32,
+    /// The highest total of active bytes of the device right before or after any event that has the group
+    /// on its stack (also as a caller), or that belongs to a backward pass which the group started.
+    pub active_peak_on_stack_bytes: u64,
+    /// What the group's own allocations did.
+    pub figures: Figures,
+}
+
+/// A row with its names as text, ready to be shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LineTableRow {
+    /// File as recorded.
+    pub file: Option<String>,
+    /// Line number.
+    pub line: Option<u64>,
+    /// Function.
+    pub function: Option<String>,
+    /// Module, for [`GroupBy::Module`].
+    pub module: Option<String>,
+    /// Whole stack as text, innermost frame first, for [`GroupBy::Stack`].
+    pub stack: Option<Vec<String>>,
+    /// See [`LineEntry`].
+    pub active_peak_on_stack_bytes: u64,
+    /// What the group's own allocations did.
+    pub figures: Figures,
+}
+
+/// The table of lines of one device.
+///
+/// Without a window: over the whole recording. With one (events `from..to`): maxima over the moments from
+/// before event `from` to after event `to - 1`; `held_at_peak` at the highest allocated total of these
+/// moments; `total_bytes` and `allocations` of what its events handed out (from 0: and of what was live
+/// before the recording); `live_at_end` after its last event.
+///
+/// `held_at_peak_bytes` over all entries plus [`LineTable::unattributed`] is [`LineTable::peak`], to the byte.
+#[derive(Clone, Debug)]
+pub struct LineTable {
+    /// What a row stands for.
+    pub by: GroupBy,
+    /// The events looked at.
+    pub window: Range<u64>,
+    /// Highest allocated total of the window and its first moment.
+    pub peak: Peak,
+    /// Groups, most bytes held at the peak first, then by their own peak, then by name. Groups without any
+    /// figure (outside the window) are left out.
+    pub entries: Vec<LineEntry>,
+    /// What has no group.
+    pub unattributed: Figures,
+}
+
+impl LineTable {
+    /// The first `top` rows (all without it) with their names.
+    #[must_use]
+    pub fn rows(&self, trace: &Trace, grouping: &Grouping, top: Option<usize>) -> Vec<LineTableRow> {
+        let shown = top.unwrap_or(usize::MAX).min(self.entries.len());
+        self.entries[..shown].iter().map(|entry| row_of(trace, grouping, entry)).collect()
+    }
+
+    /// Bytes held at the peak whose line was inferred.
+    #[must_use]
+    pub fn inferred_bytes(&self) -> u64 {
+        self.entries.iter().map(|entry| entry.figures.inferred_bytes).sum()
+    }
+}
+
+fn row_of(trace: &Trace, grouping: &Grouping, entry: &LineEntry) -> LineTableRow {
+    let key = grouping.keys.get(entry.group as usize).cloned().unwrap_or_default();
+    LineTableRow {
+        file: key.file(trace).map(str::to_owned),
+        line: key.line,
+        function: key.function(trace).map(str::to_owned),
+        stack: key.stack_text(trace),
+        module: key.module,
+        active_peak_on_stack_bytes: entry.active_peak_on_stack_bytes,
+        figures: entry.figures,
+    }
+}
+
+/// Every group's figures; over `window` (event numbers) where one is given.
+///
+/// # Errors
+/// [`Error::Table`] when Polars refuses, which a well-formed history does not cause.
+pub fn lines(
+    trace: &Trace,
+    device: &DeviceTrace,
+    history: &History,
+    grouping: &Grouping,
+    window: Option<Range<u64>>,
+) -> Result<LineTable> {
+    let whole = 0..device.events.len() as u64;
+    let window = window.map_or(whole.clone(), |asked| clamp(&asked, whole.end));
+    let mut pass = line_pass::run(device, history, grouping, &window);
+    if window == whole {
+        pass.peak = history.peaks.allocated;
+    }
+    let sums = Sums { history, grouping, window: &window, peak: pass.peak.moment };
+    let mut table = LineTable {
+        by: grouping.by,
+        peak: pass.peak,
+        entries: Vec::new(),
+        unattributed: Figures::default(),
+        window: window.clone(),
+    };
+    let frame = sums.table(trace, &pass).map_err(in_words)?;
+    fill(&mut table, &frame, grouping.len()).map_err(in_words)?;
+    Ok(table)
+}
+
+fn clamp(window: &Range<u64>, events: u64) -> Range<u64> {
+    let end = window.end.min(events);
+    window.start.min(end)..end
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
+fn in_words(error: PolarsError) -> Error {
+    Error::Table { table: "lines", what: error.to_string() }
+}
+
+/// The part of the table that is group-bys over allocations.
+struct Sums<'a> {
+    history: &'a History,
+    grouping: &'a Grouping,
+    window: &'a Range<u64>,
+    peak: Moment,
+}
+
+impl Sums<'_> {
+    /// One row per group and one for the remainder: maxima from the pass, joined with the sums, sorted.
+    fn table(&self, trace: &Trace, pass: &PassFigures) -> PolarsResult<DataFrame> {
+        let allocations = self.allocations()?;
+        let end = Moment(self.window.end);
+        let live = |row| self.history.allocations.is_allocated_at(row, end);
+        let held = |row| self.history.allocations.is_allocated_at(row, self.peak);
+        let inferred = |row| held(row) && self.grouping.inferred[row];
+        let handed_out = |row| self.is_handed_out(row);
+        let mut table = self.maxima(trace, pass)?;
+        for (name, keep) in [
+            ("total", &handed_out as &dyn Fn(usize) -> bool),
+            ("held", &held),
+            ("inferred", &inferred),
+            ("live", &live),
+        ] {
+            let mask = BooleanChunked::from_iter_values("keep".into(), (0..allocations.height()).map(keep));
+            let sums = sum_by_group(&allocations.filter(&mask)?, name)?;
+            table = table.join(&sums, ["group"], ["group"], JoinArgs::new(JoinType::Left), None)?;
+        }
+        let order = SortMultipleOptions::default().with_order_descending_multi([true, true, false]);
+        table.fill_null(FillNullStrategy::Zero)?.sort(["held", "own_peak", "group"], order)
+    }
+
+    /// Group and bytes of every allocation. A size is cut at a value at which no sum can overflow: only a
+    /// damaged file has such sizes.
+    fn allocations(&self) -> PolarsResult<DataFrame> {
+        let groups = self.grouping.len();
+        let slots = self.grouping.of_allocation.iter().map(|&group| line_pass::slot(group, groups) as u32);
+        let sizes = &self.history.allocations.block_bytes;
+        let limit = u64::MAX / (sizes.len() as u64).max(1);
+        let bytes = sizes.iter().map(|&bytes| bytes.min(limit));
+        DataFrame::new_infer_height(vec![
+            Column::new("group".into(), slots.collect::<Vec<u32>>()),
+            Column::new("bytes".into(), bytes.collect::<Vec<u64>>()),
+        ])
+    }
+
+    fn is_handed_out(&self, row: usize) -> bool {
+        match self.history.allocations.alloc_events[row] {
+            NONE => self.window.start == 0,
+            event => self.window.contains(&u64::from(event)),
+        }
+    }
+
+    /// Own peak and active peak of every group. Groups are numbered in the order of their names.
+    fn maxima(&self, trace: &Trace, pass: &PassFigures) -> PolarsResult<DataFrame> {
+        let mut active = vec![0u64; self.grouping.len() + 1];
+        for (stack, &highest) in pass.active_on_stack.iter().enumerate().filter(|(_, highest)| **highest > 0)
+        {
+            for group in self.grouping.groups_on(trace, StackId(stack as u32)) {
+                let slot = &mut active[group as usize];
+                *slot = highest.max(*slot);
+            }
+        }
+        DataFrame::new_infer_height(vec![
+            Column::new("group".into(), (0..active.len() as u32).collect::<Vec<u32>>()),
+            Column::new("own_peak".into(), &pass.own_peak),
+            Column::new("active_peak".into(), active),
+        ])
+    }
+}
+
+/// Reads the sorted frame back into rows.
+fn fill(table: &mut LineTable, frame: &DataFrame, groups: usize) -> PolarsResult<()> {
+    let column = |name: &str| -> PolarsResult<Vec<u64>> {
+        Ok(frame.column(name)?.u64()?.iter().map(Option::unwrap_or_default).collect())
+    };
+    let group: Vec<u32> = frame.column("group")?.u32()?.iter().map(Option::unwrap_or_default).collect();
+    let (held, own, inferred) = (column("held")?, column("own_peak")?, column("inferred")?);
+    let (total, count, live) = (column("total")?, column("total_count")?, column("live")?);
+    let active = column("active_peak")?;
+    for row in 0..group.len() {
+        let figures = Figures {
+            held_at_peak_bytes: held[row],
+            own_peak_bytes: own[row],
+            inferred_bytes: inferred[row],
+            total_bytes: total[row],
+            allocations: count[row],
+            live_at_end_bytes: live[row],
+        };
+        if group[row] as usize == groups {
+            table.unattributed = figures;
+        } else if figures != Figures::default() || active[row] > 0 {
+            let active_peak_on_stack_bytes = active[row];
+            table.entries.push(LineEntry { group: group[row], active_peak_on_stack_bytes, figures });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+#[path = "lines_tests.rs"]
+mod tests;

@@ -1,0 +1,304 @@
+//! What the pictures over time show: who held how much at every moment that matters.
+//!
+//! Owns the choice of moments ([`sampling`]), the bands at these moments, and how much of the reserved memory
+//! was releasable or stranded there ([`occupancy`]). Two passes over the events, memory by samples. Does not
+//! own names, colours or pixels.
+
+mod occupancy;
+mod sampling;
+
+use crate::model::DeviceTrace;
+use crate::rebuild::{History, Moment, NONE, Usage};
+
+use super::Grouping;
+use super::clock::Clock;
+use super::steps::StepTable;
+use super::walk::{Tally, Totals, Walk};
+use occupancy::Occupancy;
+
+/// Whose allocations a band shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Band {
+    /// One group, by its number in the [`Grouping`].
+    Group(u32),
+    /// All groups that have no band of their own.
+    OtherGroups,
+    /// Allocations that belong to no group.
+    NoGroup,
+}
+
+/// Why a moment is marked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MarkReason {
+    /// Allocated bytes peak.
+    AllocatedPeak(u64),
+    /// Reserved bytes peak.
+    ReservedPeak(u64),
+    /// A request of this many bytes failed.
+    Oom(u64),
+    /// The step of this name begins.
+    Step(String),
+}
+
+/// A moment to mark.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimelineDataMark {
+    /// Position, in the unit of [`TimelineData::x`].
+    pub x: u64,
+    /// The moment itself.
+    pub moment: Moment,
+    /// Why.
+    pub reason: MarkReason,
+}
+
+/// Curves at chosen moments, ascending. Every column of pixels keeps its first, last, lowest and highest
+/// allocated total and its highest active and reserved total.
+#[derive(Clone, Debug, Default)]
+pub struct TimelineData {
+    /// Whether `x` is in microseconds since the first event (true) or in events (false).
+    pub x_is_time: bool,
+    /// The moments.
+    pub moments: Vec<Moment>,
+    /// Position of each moment, ascending.
+    pub x: Vec<u64>,
+    /// Position of the last moment.
+    pub x_end: u64,
+    /// Bands, bottom first. Bands that hold nothing at any sample are left out.
+    pub bands: Vec<Band>,
+    /// `band_bytes[b][s]`: allocated bytes of band `b` at sample `s`; all bands sum to `allocated[s]`.
+    pub band_bytes: Vec<Vec<u64>>,
+    /// Allocated bytes at each sample.
+    pub allocated: Vec<u64>,
+    /// Active bytes at each sample.
+    pub active: Vec<u64>,
+    /// Reserved bytes at each sample.
+    pub reserved: Vec<u64>,
+    /// Bytes in wholly free segments at each sample.
+    pub releasable: Vec<u64>,
+    /// Free bytes in segments that a live block pins, at each sample.
+    pub stranded: Vec<u64>,
+    /// Events per sample, rounded to the nearest; 1 when nothing was left out.
+    pub events_per_sample: u64,
+    /// Peaks, failed requests and steps; of many steps or failures only some.
+    pub marks: Vec<TimelineDataMark>,
+}
+
+/// How much a timeline shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimelineExtent {
+    /// Groups with a band of their own.
+    pub bands: usize,
+    /// Pixel columns.
+    pub columns: usize,
+}
+
+impl Default for TimelineExtent {
+    fn default() -> Self {
+        Self { bands: 10, columns: 800 }
+    }
+}
+
+/// More marks of a kind than this are thinned out evenly.
+const MARKS_PER_KIND: usize = 48;
+
+/// The curves of one device. `group_order` lists groups by what they held at the peak, most first; the
+/// first `extent.bands` of them get a band each.
+#[must_use]
+pub fn timeline(
+    device: &DeviceTrace,
+    history: &History,
+    grouping: &Grouping,
+    group_order: &[u32],
+    steps: &StepTable,
+    extent: TimelineExtent,
+) -> TimelineData {
+    let (clock, walk) = (Clock::of(&device.events), Walk::new(history));
+    let marks = marks(history, steps, clock);
+    let wanted: Vec<Moment> = marks
+        .iter()
+        .filter(|mark| !matches!(mark.reason, MarkReason::Step(_)))
+        .map(|mark| mark.moment)
+        .collect();
+    let moments = sampling::moments(history, &walk, clock, extent.columns, &wanted);
+    let band_of_group = band_of_group(grouping.keys.len(), group_order, extent.bands);
+    let mut painter = Painter::new(history, grouping, &band_of_group, extent.bands, &moments);
+    walk.run(&mut painter);
+    painter.data.finish(clock, moments, history.events, marks, group_order)
+}
+
+/// Band numbers: one per shown group, then one for other groups, then one for allocations without a group.
+fn band_of_group(groups: usize, group_order: &[u32], bands: usize) -> Vec<u32> {
+    let mut of_group = vec![bands as u32; groups];
+    for (band, &group) in group_order.iter().take(bands).enumerate() {
+        if let Some(slot) = of_group.get_mut(group as usize) {
+            *slot = band as u32;
+        }
+    }
+    of_group
+}
+
+/// Second pass: notes every curve at the chosen moments.
+struct Painter<'a> {
+    totals: Totals<'a>,
+    occupancy: Occupancy<'a>,
+    block_bytes: &'a [u64],
+    group_of_row: &'a [u32],
+    band_of_group: &'a [u32],
+    /// Allocated bytes per band, now.
+    held: Vec<u64>,
+    moments: &'a [Moment],
+    next: usize,
+    data: TimelineData,
+}
+
+impl<'a> Painter<'a> {
+    fn new(
+        history: &'a History,
+        grouping: &'a Grouping,
+        band_of_group: &'a [u32],
+        bands: usize,
+        moments: &'a [Moment],
+    ) -> Self {
+        let data = TimelineData { band_bytes: vec![Vec::new(); bands + 2], ..TimelineData::default() };
+        Self {
+            totals: Totals::new(history),
+            occupancy: Occupancy::new(history),
+            block_bytes: &history.allocations.block_bytes,
+            group_of_row: &grouping.of_allocation,
+            band_of_group,
+            held: vec![0; bands + 2],
+            moments,
+            next: 0,
+            data,
+        }
+    }
+
+    #[inline]
+    fn band(&mut self, row: usize) -> &mut u64 {
+        let group = self.group_of_row.get(row).copied().unwrap_or(NONE);
+        let last = self.held.len() - 1;
+        let band = self.band_of_group.get(group as usize).map_or(last, |&band| band as usize);
+        &mut self.held[band]
+    }
+
+    fn paint(&mut self) {
+        let Usage { allocated_bytes, active_bytes, reserved_bytes, .. } = self.totals.usage;
+        let releasable = self.occupancy.releasable_bytes();
+        let data = &mut self.data;
+        data.allocated.push(allocated_bytes);
+        data.active.push(active_bytes);
+        data.reserved.push(reserved_bytes);
+        data.releasable.push(releasable);
+        data.stranded.push(reserved_bytes.saturating_sub(active_bytes).saturating_sub(releasable));
+        for (curve, &bytes) in data.band_bytes.iter_mut().zip(&self.held) {
+            curve.push(bytes);
+        }
+    }
+}
+
+impl Tally for Painter<'_> {
+    #[inline]
+    fn alloc(&mut self, row: usize) {
+        self.totals.alloc(row);
+        self.occupancy.alloc(row);
+        let bytes = self.block_bytes[row];
+        let band = self.band(row);
+        *band = band.saturating_add(bytes);
+    }
+
+    #[inline]
+    fn free(&mut self, row: usize) {
+        self.totals.free(row);
+        let bytes = self.block_bytes[row];
+        let band = self.band(row);
+        *band = band.saturating_sub(bytes);
+    }
+
+    #[inline]
+    fn complete(&mut self, row: usize) {
+        self.totals.complete(row);
+        self.occupancy.complete(row);
+    }
+
+    fn hold(&mut self, range: usize) {
+        self.totals.hold(range);
+        self.occupancy.hold(range);
+    }
+
+    fn release(&mut self, range: usize) {
+        self.totals.release(range);
+        self.occupancy.release(range);
+    }
+
+    #[inline]
+    fn arrive(&mut self, moment: Moment) {
+        if self.moments.get(self.next) == Some(&moment) {
+            self.next += 1;
+            self.paint();
+        }
+    }
+}
+
+impl TimelineData {
+    /// Names the bands, drops the empty ones, and adds what needs no walk.
+    fn finish(
+        mut self,
+        clock: Clock,
+        moments: Vec<Moment>,
+        events: u64,
+        marks: Vec<TimelineDataMark>,
+        group_order: &[u32],
+    ) -> Self {
+        let shown = self.band_bytes.len() - 2;
+        let mut bands: Vec<Option<Band>> = (0..shown)
+            .map(|band| group_order.get(band).map(|&group| Band::Group(group)))
+            .chain([Some(Band::OtherGroups), Some(Band::NoGroup)])
+            .collect();
+        for (band, curve) in bands.iter_mut().zip(&self.band_bytes) {
+            if curve.iter().all(|&bytes| bytes == 0) {
+                *band = None;
+            }
+        }
+        let mut kept = bands.iter();
+        self.band_bytes.retain(|_| kept.next().is_some_and(Option::is_some));
+        self.bands = bands.into_iter().flatten().collect();
+        self.x_is_time = clock.is_time();
+        self.x = moments.iter().map(|&moment| clock.position(moment)).collect();
+        self.x_end = clock.end();
+        let samples = moments.len().max(1) as u64;
+        self.events_per_sample = ((events + samples / 2) / samples).max(1);
+        self.moments = moments;
+        self.marks = marks;
+        self
+    }
+}
+
+/// Marks in order of their moments.
+fn marks(history: &History, steps: &StepTable, clock: Clock) -> Vec<TimelineDataMark> {
+    let at = |moment, reason| TimelineDataMark { x: clock.position(moment), moment, reason };
+    let mut marks = Vec::new();
+    let (allocated, reserved) = (history.peaks.allocated, history.peaks.reserved);
+    if allocated.bytes > 0 {
+        marks.push(at(allocated.moment, MarkReason::AllocatedPeak(allocated.bytes)));
+    }
+    if reserved.bytes > 0 {
+        marks.push(at(reserved.moment, MarkReason::ReservedPeak(reserved.bytes)));
+    }
+    for oom in thinned(&history.ooms) {
+        marks.push(at(Moment::after(oom.event), MarkReason::Oom(oom.size)));
+    }
+    for step in thinned(&steps.rows) {
+        marks.push(at(step.begin, MarkReason::Step(step.name.clone())));
+    }
+    marks.sort_by_key(|mark| mark.moment);
+    marks
+}
+
+/// Every `n`-th of many, counted from the end: the last one always stays.
+fn thinned<T>(all: &[T]) -> impl Iterator<Item = &T> {
+    let every = all.len().div_ceil(MARKS_PER_KIND).max(1);
+    all.iter().rev().step_by(every)
+}
+
+#[cfg(test)]
+mod tests;
