@@ -24,7 +24,8 @@ fn reading(criterion: &mut Criterion) {
         group.bench_function(id("write trace, events"), |bench| {
             bench.iter(|| {
                 let mut out = Vec::with_capacity(input.trace.len());
-                format::write(&input.read, &WriteOptions::default(), &mut out).expect("memory takes every byte");
+                format::write(&input.read, &WriteOptions::default(), &mut out)
+                    .expect("memory takes every byte");
                 out
             });
         });

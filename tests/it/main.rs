@@ -3,6 +3,7 @@
 
 mod accounting;
 mod allocator_model;
+mod docs;
 mod escaping;
 mod exactness;
 mod hostile;
