@@ -1,6 +1,7 @@
 //! GPU memory, explained. See `docs/design.md` for the floors: bytes → trace → what happened → tables →
 //! findings → report.
 
+pub mod analysis;
 pub mod error;
 pub mod findings;
 pub mod model;
