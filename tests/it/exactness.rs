@@ -57,8 +57,12 @@ fn a_ring_that_lost_its_beginning_ends_exactly_and_says_what_it_lost() {
     let analyzed = analyzed("torch", "ring");
     let device = only_device(analyzed);
     assert_eq!(device.end, stated("torch", "ring", "current"));
-    // The window holds the run's own maximum: 1,240,361,984 bytes were the peak of the process as well.
-    assert_eq!(device.peak, stated("torch", "ring", "peak"));
+    // Requested and reserved bytes peak within the window. Allocated bytes were 2 MiB higher once before it; an
+    // independent replay of the window gives this peak, whatever the one unprovable block is taken for.
+    let process = stated("torch", "ring", "peak");
+    let window = Four { allocated_bytes: 1_238_264_832, active_bytes: 1_238_264_832, ..process };
+    assert_eq!(device.peak, window);
+    assert_eq!(device.peak_event.allocated_bytes, Some(496));
     assert!(!device.history.from_the_start);
     assert!(device.history.initial_allocations > 0);
     assert!(device.initial.allocated_bytes > 0);
