@@ -2,6 +2,9 @@
 //! findings → report.
 
 pub mod error;
+pub mod export;
+pub mod format;
+pub mod import;
 pub mod model;
 pub mod rebuild;
 pub mod report;
