@@ -1,1 +1,2 @@
+//! Stub: replaced by the export branch.
 //! Stub.

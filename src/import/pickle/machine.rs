@@ -1,5 +1,7 @@
 //! The stack machine: one loop over opcodes, no recursion, plain data only.
 
+use rustc_hash::FxHashSet;
+
 use crate::error::{Error, Result};
 use crate::import::Progress;
 use crate::import::graph::{Graph, Value, View};
@@ -28,6 +30,8 @@ pub(super) struct Machine<'a, 'r> {
     shortcuts: bool,
     /// Set when something that was read at one go turns out to go on: only a run without shortcuts is right.
     pub(super) reopened: bool,
+    /// Empty lists that a shortcut took for empty stacks.
+    pub(super) taken_empty: FxHashSet<u32>,
     pub(super) scratch: Vec<FrameId>,
     pub(super) last_text: (Value, StringId),
 }
@@ -43,6 +47,7 @@ impl<'a, 'r> Machine<'a, 'r> {
             rows,
             shortcuts,
             reopened: false,
+            taken_empty: FxHashSet::default(),
             scratch: Vec::new(),
             last_text: (Value::UNSET, StringId(0)),
         }
@@ -378,15 +383,22 @@ impl Machine<'_, '_> {
             return Err(odd(at));
         }
         match (self.stack[start - 1].view(), pairs) {
+            (View::List(node), false) if self.taken_empty.contains(&node.0) => return Err(self.reopen(at)),
             (View::Dict(node), true) | (View::List(node), false) => self.graph.extend(node, items, at)?,
             (View::Frame(_) | View::Events { .. }, true) | (View::Stack(_), false) => {
-                self.reopened = true;
-                return Err(Error::corrupt(at, "items for something that was complete"));
+                return Err(self.reopen(at));
             }
             _ => return Err(Error::corrupt(at, "items for something that holds none")),
         }
         self.stack.truncate(start);
         Ok(())
+    }
+
+    /// A shortcut took something for complete that goes on.
+    #[cold]
+    fn reopen(&mut self, at: usize) -> Error {
+        self.reopened = true;
+        Error::corrupt(at, "items for something that was complete")
     }
 }
 

@@ -2,7 +2,10 @@
 
 macro_rules! opcodes {
     ($($name:ident $code:literal),* $(,)?) => {
-        $(pub(super) const $name: u8 = $code;)*
+        $(
+            #[allow(dead_code, reason = "refused opcodes are only named")]
+            pub(super) const $name: u8 = $code;
+        )*
 
         /// Name of an opcode; `None` for a byte that is none.
         pub(super) fn name(code: u8) -> Option<&'static str> {

@@ -122,8 +122,22 @@ impl Machine<'_, '_> {
     fn stack(&mut self) -> Option<StackId> {
         match self.opcode()? {
             op::EMPTY_LIST => self.stack_list(),
-            opcode => self.recall(opcode)?.as_stack(),
+            opcode => {
+                let known = self.recall(opcode)?;
+                known.as_stack().or_else(|| self.empty_stack(known))
+            }
         }
+    }
+
+    /// A list from elsewhere that is empty: nothing was recorded there either.
+    #[cold]
+    fn empty_stack(&mut self, known: Value) -> Option<StackId> {
+        let View::List(node) = known.view() else { return None };
+        if !self.graph.items(node).is_empty() {
+            return None;
+        }
+        self.taken_empty.insert(node.0);
+        Some(StackId::NONE)
     }
 
     /// A list of frames behind its EMPTY_LIST; the empty stack for an empty list.
