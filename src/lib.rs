@@ -3,7 +3,10 @@
 
 pub mod analysis;
 pub mod error;
+pub mod export;
 pub mod findings;
+pub mod format;
+pub mod import;
 pub mod model;
 pub mod rebuild;
 pub mod report;
