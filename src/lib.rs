@@ -2,6 +2,7 @@
 //! findings → report.
 
 pub mod error;
+pub mod format;
 pub mod model;
 pub mod rebuild;
 pub mod report;
