@@ -1,7 +1,9 @@
 //! GPU memory, explained. See `docs/design.md` for the floors: bytes → trace → what happened → tables →
 //! findings → report.
 
+pub mod analysis;
 pub mod error;
+pub mod findings;
 pub mod model;
 pub mod rebuild;
 pub mod report;

@@ -10,6 +10,7 @@ use crate::model::{Action, BlockState, DeviceTrace, Trace};
 use super::blocks::Blocks;
 use super::history::{Allocations, NONE};
 use super::observer::{Class, Observer, Released, Taken};
+use super::retries::retries;
 use super::rules::Rules;
 
 /// One counter with its high-water mark and both sums.
@@ -226,6 +227,9 @@ pub fn stats(trace: &Trace, device: &DeviceTrace, at: Option<u64>) -> BTreeMap<S
     put("oversize_segments", counters.oversize_segments);
     if history.from_the_start {
         keys.extend(event_counts(device, stop));
+        if let Some(retries) = retries(device, &trace.settings, stop) {
+            keys.insert("num_alloc_retries".to_owned(), retries);
+        }
     }
     keys
 }

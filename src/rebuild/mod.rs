@@ -15,6 +15,7 @@ mod initial;
 mod moment;
 mod observer;
 mod pass;
+mod retries;
 mod rules;
 mod segments;
 mod state;

@@ -1,10 +1,28 @@
 //! Report: plain data and its renderers.
 //!
 //! Owns the shapes that `--json` prints and the pictures and pages made from them. Computes nothing: every
-//! figure arrives finished.
+//! figure arrives finished. Every renderer escapes what comes from the trace, and the same report always
+//! gives the same bytes.
 
+mod columns;
+pub mod escape;
+#[cfg(test)]
+mod fixtures;
+mod json;
+mod lines_table;
+mod style;
+mod svg;
+mod text;
+#[cfg(test)]
+mod timeline_fixture;
 mod types;
+mod verdict;
 
+pub use json::{json, pretty};
+pub use lines_table::lines_table;
+pub use style::Style;
+pub use svg::{fragmentation_svg, timeline_svg};
+pub use text::{text_summary, write_summary};
 pub use types::{
     DeviceReport, FindingLine, FindingRow, Four, Fragmentation, FragmentationRow, HistoryRow, LineFigures,
     LineRow, OomRow, PinRow, PoolRow, Report, SCHEMA, StepsRow, Timeline, TimelineMark, TraceReport,

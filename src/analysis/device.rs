@@ -1,0 +1,104 @@
+//! One device, from its events to its part of the report.
+
+use crate::error::Result;
+use crate::findings::{OomFacts, judge};
+use crate::model::{DeviceTrace, Trace, Warnings};
+use crate::rebuild::{History, Moment, NONE, OomEvent, State, rebuild};
+use crate::report::{DeviceReport, Fragmentation, FragmentationRow, HistoryRow, OomRow, StepsRow, Timeline};
+use crate::tables::{self, Grouping, INFERENCE_RULE, LINE_RULE, LineTable, StepTable, TimelineExtent, pools};
+
+use super::{Options, rows};
+
+/// Everything that is computed once and read by several parts of the report.
+struct Work<'a> {
+    trace: &'a Trace,
+    device: &'a DeviceTrace,
+    history: &'a History,
+    grouping: &'a Grouping,
+}
+
+/// Analyses one device. The warnings are those of the rebuilding; those of reading are the trace's.
+pub(super) fn analyze(
+    trace: &Trace,
+    device: &DeviceTrace,
+    options: &Options,
+) -> Result<(DeviceReport, Warnings)> {
+    let history = rebuild(trace, device);
+    let grouping = Grouping::build(trace, device, &history, options.group_by);
+    let work = Work { trace, device, history: &history, grouping: &grouping };
+    let table = tables::lines(trace, device, &history, &grouping, options.window.clone())?;
+    let steps = tables::steps(trace, device, &history);
+    let at_peak = history.state_at(history.peaks.reserved.moment);
+    let facts = trace.process.devices.iter().find(|facts| facts.device == device.device);
+    let total_bytes = facts.and_then(|facts| facts.total_bytes);
+    let report = DeviceReport {
+        device: device.device.0,
+        name: facts.map(|facts| facts.name.clone()).filter(|name| !name.is_empty()),
+        total_bytes,
+        events: history.events,
+        peak: rows::peak_bytes(&history.peaks),
+        peak_event: rows::peak_events(&history.peaks),
+        end: rows::usage(history.end),
+        initial: rows::usage(history.initial),
+        history: beginning(&history),
+        fragmentation: work.fragmentation(&at_peak)?,
+        group_by: options.group_by.to_string(),
+        line_rule: format!("{LINE_RULE} {INFERENCE_RULE}"),
+        lines: table.rows(trace, &grouping, options.top).into_iter().map(rows::line).collect(),
+        lines_left_out: options.top.map_or(0, |top| table.entries.len().saturating_sub(top)) as u64,
+        unattributed: rows::figures(&table.unattributed),
+        ooms: history.ooms.iter().map(|oom| work.oom(oom, total_bytes)).collect(),
+        steps: StepsRow { source: steps.source.name().to_owned(), count: steps.rows.len() as u64 },
+        pools: pools(&at_peak).into_iter().map(|row| rows::pool(&row)).collect(),
+        timeline: if options.with_pictures { work.timeline(&table, &steps) } else { Timeline::default() },
+    };
+    Ok((report, history.warnings))
+}
+
+fn beginning(history: &History) -> HistoryRow {
+    let begun = &history.allocations.alloc_events;
+    HistoryRow {
+        from_the_start: history.from_the_start,
+        initial_allocations: begun.iter().take_while(|&&event| event == NONE).count() as u64,
+        uncertain_allocations: history.uncertain_allocations,
+        uncertain_bytes: history.uncertain_bytes,
+    }
+}
+
+impl Work<'_> {
+    fn fragmentation(&self, at_peak: &State) -> Result<FragmentationRow> {
+        let history = self.history;
+        let last_oom = history.ooms.last().map(|oom| Moment(oom.event));
+        let end = Moment(history.events);
+        Ok(FragmentationRow {
+            at_peak: self.fragmentation_of(at_peak, history.peaks.reserved.moment)?,
+            at_end: self.fragmentation_of(&history.state_at(end), end)?,
+            at_oom: last_oom.map(|at| self.fragmentation_of(&history.state_at(at), at)).transpose()?,
+        })
+    }
+
+    fn fragmentation_of(&self, state: &State, moment: Moment) -> Result<Fragmentation> {
+        let figures = tables::fragmentation(state, moment, self.grouping)?;
+        Ok(rows::fragmentation(self.trace, self.grouping, figures))
+    }
+
+    fn oom(&self, oom: &OomEvent, total_bytes: Option<u64>) -> OomRow {
+        let verdict = judge(&OomFacts {
+            oom,
+            state: &self.history.state_at(Moment(oom.event)),
+            pool: self.trace.event_pool(self.device, oom.event as usize).unwrap_or_default(),
+            total_bytes,
+            peaks: &self.history.peaks,
+            settings: &self.trace.settings,
+        });
+        let line = self.grouping.key_of_stack(oom.stack).map(|key| key.label(self.trace));
+        rows::oom(oom, verdict, line)
+    }
+
+    fn timeline(&self, table: &LineTable, steps: &StepTable) -> Timeline {
+        let order: Vec<u32> = table.entries.iter().map(|entry| entry.group).collect();
+        let extent = TimelineExtent::default();
+        let data = tables::timeline(self.device, self.history, self.grouping, &order, steps, extent);
+        rows::timeline(self.trace, self.grouping, data)
+    }
+}

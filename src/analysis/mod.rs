@@ -1,0 +1,126 @@
+//! Analysis: from a trace to its report, in one call.
+//!
+//! Owns the order of the work and the translation of results into the report's plain rows. Computes nothing
+//! itself: figures come from `rebuild`, `tables` and `findings`; looks come from `report`. Devices are
+//! analysed side by side (rayon); they are never added up.
+
+mod device;
+mod rows;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use crate::error::{Error, Result};
+use crate::model::{DeviceTrace, Trace, Warnings};
+use crate::report::TraceReport;
+use crate::tables::GroupBy;
+
+/// What to analyse and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Only this device.
+    pub device: Option<u32>,
+    /// How many lines to keep; all without it.
+    pub top: Option<usize>,
+    /// What a row of the line table stands for.
+    pub group_by: GroupBy,
+    /// Only these events, for the line table.
+    pub window: Option<Range<u64>>,
+    /// Whether to compute the curves that pictures need.
+    pub with_pictures: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { device: None, top: None, group_by: GroupBy::Line, window: None, with_pictures: false }
+    }
+}
+
+/// Analyses `trace`; `path` is what the report calls it.
+///
+/// # Errors
+/// [`Error::Shape`] when `options.device` is not in the trace; [`Error::Table`] when a table cannot be built.
+pub fn analyze(path: &str, trace: &Trace, options: &Options) -> Result<TraceReport> {
+    let devices = chosen(trace, options.device)?;
+    let analysed: Vec<_> =
+        devices.par_iter().map(|device| device::analyze(trace, device, options)).collect::<Result<_>>()?;
+    let mut warnings: Warnings = trace.warnings.clone();
+    let mut reports = Vec::with_capacity(analysed.len());
+    for (report, found) in analysed {
+        warnings.merge(found);
+        reports.push(report);
+    }
+    Ok(TraceReport {
+        path: path.to_owned(),
+        format: trace.format.name(),
+        events: trace.event_count() as u64,
+        complete: trace.complete,
+        warnings: warnings.iter().map(rows::warning).collect(),
+        allocator_conf: trace.settings.conf().to_owned(),
+        process: rows::process(&trace.process),
+        devices: reports,
+        findings: Vec::new(),
+    })
+}
+
+/// The allocator's own counters, by device; see [`crate::rebuild::stats`].
+///
+/// # Errors
+/// [`Error::Shape`] when `device` is not in the trace, or `at` is beyond its last event.
+pub fn stats(
+    trace: &Trace,
+    device: Option<u32>,
+    at: Option<u64>,
+) -> Result<Vec<(u32, BTreeMap<String, u64>)>> {
+    let devices = chosen(trace, device)?;
+    if let Some(event) = at
+        && devices.iter().all(|device| event >= device.events.len() as u64)
+    {
+        let last = devices.iter().map(|device| device.events.len()).max().unwrap_or(0);
+        return Err(Error::Shape { what: format!("there is no event {event}: the trace has {last} events") });
+    }
+    Ok(devices.par_iter().map(|device| (device.device.0, crate::rebuild::stats(trace, device, at))).collect())
+}
+
+fn chosen(trace: &Trace, device: Option<u32>) -> Result<Vec<&DeviceTrace>> {
+    let chosen: Vec<_> =
+        trace.devices.iter().filter(|entry| device.is_none_or(|wanted| entry.device.0 == wanted)).collect();
+    if let Some(wanted) = device.filter(|_| chosen.is_empty()) {
+        let there: Vec<_> = trace.devices.iter().map(|entry| entry.device.0.to_string()).collect();
+        let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
+        return Err(Error::Shape {
+            what: format!("device {wanted} is not in the trace (devices there: {there})"),
+        });
+    }
+    Ok(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::TraceBuilder;
+
+    #[test]
+    fn devices_stay_apart() {
+        let trace = TraceBuilder::new()
+            .segment_alloc(0x1000_0000, 2 << 20)
+            .alloc(0x1000_0000, 512)
+            .device(3)
+            .segment_alloc(0x1000_0000, 20 << 20)
+            .alloc(0x1000_0000, 4 << 20)
+            .build();
+        let report = analyze("x", &trace, &Options::default()).unwrap();
+        let peaks: Vec<_> = report.devices.iter().map(|d| (d.device, d.peak.allocated_bytes)).collect();
+        assert_eq!(peaks, [(0, 512), (3, 4 << 20)]);
+    }
+
+    #[test]
+    fn an_absent_device_is_an_error_that_names_those_there() {
+        let trace = TraceBuilder::new().segment_alloc(0x1000_0000, 2 << 20).build();
+        let options = Options { device: Some(7), ..Options::default() };
+        assert!(analyze("x", &trace, &options).unwrap_err().to_string().contains("devices there: 0"));
+        assert!(stats(&trace, None, Some(5)).unwrap_err().to_string().contains("no event 5"));
+    }
+}

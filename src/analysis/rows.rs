@@ -1,0 +1,182 @@
+//! Results in the report's words: one small function per row type, no arithmetic.
+
+use crate::findings::Verdict;
+use crate::model::{ProcessFacts, SegmentKind, Trace, Warning};
+use crate::rebuild::{OomEvent, Peaks, Usage};
+use crate::report::{
+    Four, Fragmentation, LineFigures, LineRow, OomRow, PinRow, PoolRow, Timeline, TimelineMark, WarningRow,
+};
+use crate::tables::{self, Band, Figures, GroupKey, Grouping, LineTableRow, MarkReason, Pin, PoolUse};
+use crate::units::Bytes;
+
+pub(super) fn warning(warning: &Warning) -> WarningRow {
+    WarningRow { kind: warning.kind.to_owned(), count: warning.count, text: warning.text.clone() }
+}
+
+pub(super) fn process(facts: &ProcessFacts) -> Vec<(String, String)> {
+    let number = |value: Option<u64>| value.map(|value| value.to_string());
+    let named = [
+        ("rank", number(facts.rank)),
+        ("local rank", number(facts.local_rank)),
+        ("world size", number(facts.world_size)),
+        ("process id", number(facts.pid)),
+        ("PyTorch", facts.torch_version.clone()),
+        ("CUDA", facts.cuda_version.clone()),
+        ("Python", facts.python_version.clone()),
+        ("written by", facts.writer.clone()),
+        ("events lost by the recorder", number(Some(facts.lost_events).filter(|&lost| lost > 0))),
+    ];
+    named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+pub(super) fn usage(usage: Usage) -> Four<u64> {
+    Four {
+        requested_bytes: usage.requested_bytes,
+        allocated_bytes: usage.allocated_bytes,
+        active_bytes: usage.active_bytes,
+        reserved_bytes: usage.reserved_bytes,
+    }
+}
+
+pub(super) fn peak_bytes(peaks: &Peaks) -> Four<u64> {
+    Four {
+        requested_bytes: peaks.requested.bytes,
+        allocated_bytes: peaks.allocated.bytes,
+        active_bytes: peaks.active.bytes,
+        reserved_bytes: peaks.reserved.bytes,
+    }
+}
+
+pub(super) fn peak_events(peaks: &Peaks) -> Four<Option<u64>> {
+    Four {
+        requested_bytes: peaks.requested.moment.event(),
+        allocated_bytes: peaks.allocated.moment.event(),
+        active_bytes: peaks.active.moment.event(),
+        reserved_bytes: peaks.reserved.moment.event(),
+    }
+}
+
+pub(super) fn figures(figures: &Figures) -> LineFigures {
+    LineFigures {
+        held_at_peak_bytes: figures.held_at_peak_bytes,
+        own_peak_bytes: figures.own_peak_bytes,
+        inferred_bytes: figures.inferred_bytes,
+        total_bytes: figures.total_bytes,
+        allocations: figures.allocations,
+        live_at_end_bytes: figures.live_at_end_bytes,
+    }
+}
+
+pub(super) fn line(row: LineTableRow) -> LineRow {
+    LineRow {
+        figures: figures(&row.figures),
+        file: row.file,
+        line: row.line,
+        function: row.function,
+        module: row.module,
+        stack: row.stack,
+        active_peak_on_stack_bytes: row.active_peak_on_stack_bytes,
+    }
+}
+
+pub(super) fn fragmentation(
+    trace: &Trace,
+    grouping: &Grouping,
+    figures: tables::Fragmentation,
+) -> Fragmentation {
+    Fragmentation {
+        event: figures.moment.event(),
+        reserved_bytes: figures.reserved_bytes,
+        active_bytes: figures.active_bytes,
+        allocated_bytes: figures.allocated_bytes,
+        requested_bytes: figures.requested_bytes,
+        rounding_bytes: figures.rounding_bytes,
+        pending_free_bytes: figures.pending_free_bytes,
+        releasable_bytes: figures.releasable_bytes,
+        stranded_bytes: figures.stranded_bytes,
+        stranded_blocks: figures.stranded_blocks,
+        largest_free_block_bytes: figures.largest_free_block_bytes,
+        largest_stranded_block_bytes: figures.largest_stranded_block_bytes,
+        ratio: figures.ratio,
+        pins: figures.pins.iter().map(|row| pin(trace, grouping, row)).collect(),
+    }
+}
+
+fn pin(trace: &Trace, grouping: &Grouping, row: &Pin) -> PinRow {
+    let key = row.group.and_then(|group| grouping.keys.get(group as usize));
+    PinRow {
+        file: key.and_then(|key| key.module.clone().or_else(|| key.file(trace).map(str::to_owned))),
+        line: key.and_then(|key| key.line),
+        function: key.and_then(|key| key.function(trace)).map(str::to_owned),
+        blocks: row.blocks,
+        block_bytes: row.block_bytes,
+        stranded_bytes: row.stranded_bytes,
+        sole_stranded_bytes: row.sole_stranded_bytes,
+    }
+}
+
+pub(super) fn oom(oom: &OomEvent, verdict: Verdict, line: Option<String>) -> OomRow {
+    OomRow {
+        event: oom.event,
+        requested_bytes: oom.size,
+        device_free_bytes: Some(oom.device_free_bytes),
+        verdict: verdict.kind.name().to_owned(),
+        explanation: verdict.explanation,
+        largest_free_block_bytes: verdict.largest_free_block_bytes,
+        reserved_bytes: oom.usage.reserved_bytes,
+        active_bytes: oom.usage.active_bytes,
+        allocated_bytes: oom.usage.allocated_bytes,
+        pending_free_bytes: verdict.pending_free_bytes,
+        line,
+    }
+}
+
+pub(super) fn pool(row: &PoolUse) -> PoolRow {
+    PoolRow {
+        stream: row.stream,
+        pool: (row.pool.0, row.pool.1),
+        kind: match row.kind {
+            SegmentKind::Small => "small",
+            SegmentKind::Large => "large",
+        },
+        segments: row.segments,
+        reserved_bytes: row.reserved_bytes,
+        active_bytes: row.active_bytes,
+        releasable_bytes: row.releasable_bytes,
+        stranded_bytes: row.stranded_bytes,
+    }
+}
+
+pub(super) fn timeline(trace: &Trace, grouping: &Grouping, data: tables::TimelineData) -> Timeline {
+    let name = |band: &Band| match *band {
+        Band::Group(group) => {
+            grouping.keys.get(group as usize).map_or_else(String::new, |key: &GroupKey| key.label(trace))
+        }
+        Band::OtherGroups => format!("other {}s", grouping.by),
+        Band::NoGroup => "no line known".to_owned(),
+    };
+    Timeline {
+        x_is_time: data.x_is_time,
+        x: data.x,
+        band_names: data.bands.iter().map(name).collect(),
+        bands: data.band_bytes,
+        allocated: data.allocated,
+        active: data.active,
+        reserved: data.reserved,
+        x_end: data.x_end,
+        events_per_sample: data.events_per_sample,
+        marks: data.marks.into_iter().map(|mark| timeline_mark(mark.x, &mark.reason)).collect(),
+        releasable: data.releasable,
+        stranded: data.stranded,
+    }
+}
+
+fn timeline_mark(x: u64, reason: &MarkReason) -> TimelineMark {
+    let (kind, label) = match reason {
+        MarkReason::AllocatedPeak(bytes) => ("peak", format!("peak {}", Bytes(*bytes))),
+        MarkReason::ReservedPeak(bytes) => ("reserved-peak", format!("reserved peak {}", Bytes(*bytes))),
+        MarkReason::Oom(bytes) => ("oom", format!("OOM: {} asked", Bytes(*bytes))),
+        MarkReason::Step(name) => ("step", name.clone()),
+    };
+    TimelineMark { x, kind, label }
+}
