@@ -2,4 +2,6 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod allocator_model;
+mod case_files;
+mod fragmentation;
 mod properties;
