@@ -1,0 +1,124 @@
+//! `memlab lines`: the table of lines alone, for the screen, as JSON or as CSV.
+
+use serde_json::json;
+
+use crate::analysis;
+use crate::cli::args::LinesArgs;
+use crate::cli::console::Console;
+use crate::cli::{Status, input};
+use crate::report::{self, DeviceReport, LineFigures, LineRow, SCHEMA, TraceReport};
+
+/// Runs the command.
+pub(crate) fn run(args: &LinesArgs, console: &Console) -> anyhow::Result<Status> {
+    let mut options = args.analysis.options(false);
+    let for_screen = !args.json && !args.csv;
+    if for_screen {
+        // The renderer leaves rows out itself, and says so.
+        options.top = None;
+    }
+    let trace = input::one(&args.trace, console, |input| {
+        input::require_device(&input.trace, options.device)?;
+        input::require_event(
+            &input.trace,
+            options.device,
+            options.window.as_ref().map(|window| window.start),
+        )?;
+        Ok(analysis::analyze(&input.label, &input.trace, &options)?)
+    })?;
+    for warning in &trace.warnings {
+        console.warning(&trace.path, &warning.text, warning.count);
+    }
+    let text = match (args.json, args.csv) {
+        (true, _) => json(&trace),
+        (false, true) => csv(&trace),
+        (false, false) => screen(&trace, args.analysis.screen_top(), console.color()),
+    };
+    console.print(&text)?;
+    Ok(Status::Done)
+}
+
+fn screen(trace: &TraceReport, top: Option<usize>, color: bool) -> String {
+    let tables: Vec<_> = trace.devices.iter().map(|device| report::lines_table(device, top, color)).collect();
+    tables.join("\n")
+}
+
+/// The contract's `lines` and `unattributed`, without the rest of the report.
+fn json(trace: &TraceReport) -> String {
+    let device = |device: &DeviceReport| {
+        json!({
+            "device": device.device,
+            "group_by": device.group_by,
+            "line_rule": device.line_rule,
+            "lines": device.lines,
+            "lines_left_out": device.lines_left_out,
+            "unattributed": device.unattributed,
+        })
+    };
+    let devices: Vec<_> = trace.devices.iter().map(device).collect();
+    format!("{:#}\n", json!({ "schema": SCHEMA, "path": trace.path, "devices": devices }))
+}
+
+/// RFC 4180; the unattributed share is the row without a place.
+fn csv(trace: &TraceReport) -> String {
+    const HEAD: &str = "device,file,line,function,module,stack,held_at_peak_bytes,own_peak_bytes,\
+        active_peak_on_stack_bytes,inferred_bytes,total_bytes,allocations,live_at_end_bytes\r\n";
+    let mut text = HEAD.to_owned();
+    for device in &trace.devices {
+        for line in &device.lines {
+            text += &csv_row(device.device, line);
+        }
+        let unattributed = LineRow { figures: device.unattributed, ..LineRow::default() };
+        text += &csv_row(device.device, &unattributed);
+    }
+    text
+}
+
+fn csv_row(device: u32, row: &LineRow) -> String {
+    let LineFigures {
+        held_at_peak_bytes,
+        own_peak_bytes,
+        inferred_bytes,
+        total_bytes,
+        allocations,
+        live_at_end_bytes,
+    } = row.figures;
+    let stack = row.stack.as_ref().map(|frames| frames.join("\n"));
+    format!(
+        "{device},{},{},{},{},{},{held_at_peak_bytes},{own_peak_bytes},{},{inferred_bytes},{total_bytes},\
+         {allocations},{live_at_end_bytes}\r\n",
+        csv_field(row.file.as_deref()),
+        row.line.map(|line| line.to_string()).unwrap_or_default(),
+        csv_field(row.function.as_deref()),
+        csv_field(row.module.as_deref()),
+        csv_field(stack.as_deref()),
+        row.active_peak_on_stack_bytes,
+    )
+}
+
+fn csv_field(text: Option<&str>) -> String {
+    let text = text.unwrap_or("");
+    if text.contains([',', '"', '\n', '\r']) {
+        return format!("\"{}\"", text.replace('"', "\"\""));
+    }
+    text.to_owned()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_with_separators_are_quoted() {
+        let row = LineRow {
+            file: Some("a,b.py".to_owned()),
+            line: Some(7),
+            function: Some("say \"hi\"".to_owned()),
+            stack: Some(vec!["x".to_owned(), "y".to_owned()]),
+            active_peak_on_stack_bytes: 9,
+            figures: LineFigures { held_at_peak_bytes: 5, ..LineFigures::default() },
+            ..LineRow::default()
+        };
+        assert_eq!(csv_row(1, &row), "1,\"a,b.py\",7,\"say \"\"hi\"\"\",,\"x\ny\",5,0,9,0,0,0,0\r\n");
+    }
+}
