@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::error::ErrorKind;
 use clap::{
     ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum, ValueHint,
 };
@@ -51,7 +52,7 @@ pub(crate) struct GlobalArgs {
     #[arg(long, value_name = "WHEN", value_enum, default_value = "auto", global = true)]
     color: ColorWhen,
     /// Say nothing on stderr but errors
-    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    #[arg(short, long, global = true)]
     quiet: bool,
     /// Say what was read and how long it took
     #[arg(short, long, global = true)]
@@ -160,7 +161,7 @@ impl AnalysisArgs {
 
 fn group_by_parser() -> impl clap::builder::TypedValueParser<Value = GroupBy> {
     PossibleValuesParser::new(["line", "function", "file", "module", "stack"])
-        .try_map(|key| key.parse::<GroupBy>().map_err(|error| error.to_string()))
+        .try_map(|key| key.parse::<GroupBy>())
 }
 
 /// `memlab analyze`.
@@ -275,14 +276,21 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Arguments, clap::Error> {
     let mut command = command().color(choice);
     let matches = command.try_get_matches_from_mut(arguments)?;
     let parsed = Arguments::from_arg_matches(&matches)?;
-    let checked = match &parsed.command {
+    match check(&parsed) {
+        Ok(()) => Ok(parsed),
+        Err(message) => Err(command.error(ErrorKind::ArgumentConflict, message)),
+    }
+}
+
+/// What clap cannot see: values that contradict each other, and global options on both sides of the command.
+fn check(parsed: &Arguments) -> Result<(), String> {
+    if parsed.global.quiet && parsed.global.verbose {
+        return Err("--quiet and --verbose exclude each other".to_owned());
+    }
+    match &parsed.command {
         Command::Analyze(args) => args.analysis.check(),
         Command::Lines(args) => args.analysis.check(),
         _ => Ok(()),
-    };
-    match checked {
-        Ok(()) => Ok(parsed),
-        Err(message) => Err(command.error(clap::error::ErrorKind::ValueValidation, message)),
     }
 }
 

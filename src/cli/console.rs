@@ -53,7 +53,7 @@ pub(crate) struct Console {
 
 impl Console {
     /// A console for this process.
-    pub(crate) fn new(options: &ConsoleOptions) -> Self {
+    pub(crate) fn new(options: ConsoleOptions) -> Self {
         let environment = color::Environment::read();
         let is_terminal = io::stderr().is_terminal();
         Self {
@@ -70,6 +70,7 @@ impl Console {
     }
 
     /// Writes data to stdout.
+    #[expect(clippy::unused_self, reason = "whoever has no console has no stdout")]
     pub(crate) fn print(&self, data: &str) -> anyhow::Result<()> {
         let mut out = io::stdout().lock();
         match out.write_all(data.as_bytes()).and_then(|()| out.flush()) {
@@ -103,14 +104,13 @@ impl Console {
     pub(crate) fn error(&self, error: &anyhow::Error) {
         let description = failure::describe(error);
         let title = escape::plain(&description.title);
-        let mut text = format!("{}: {title}", self.label("error", ERROR));
+        self.say(Talk::Quiet, &format!("{}: {title}", self.label("error", ERROR)));
         for cause in &description.causes {
-            text += &format!("\n  cause: {}", escape::plain(cause));
+            self.say(Talk::Quiet, &format!("  cause: {}", escape::plain(cause)));
         }
         if let Some(hint) = &description.hint {
-            text += &format!("\n{}: {}", self.label("hint", HINT), escape::plain(hint));
+            self.say(Talk::Quiet, &format!("{}: {}", self.label("hint", HINT), escape::plain(hint)));
         }
-        self.say(Talk::Quiet, &text);
     }
 
     /// A progress display for `files` inputs; shows itself only on a terminal and only for long work.

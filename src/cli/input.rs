@@ -149,12 +149,11 @@ fn read(path: &Path, progress: &Progress) -> anyhow::Result<Input> {
 
 fn check_standard_input(paths: &[PathBuf]) -> anyhow::Result<()> {
     match paths.iter().filter(|path| is_standard_input(path)).count() {
-        0 => Ok(()),
         1 if io::stdin().is_terminal() => Err(refuse(
             "standard input is a terminal",
             "`-` reads a trace from a pipe, for example: zcat snapshot.pickle.gz | memlab analyze -",
         )),
-        1 => Ok(()),
+        0 | 1 => Ok(()),
         _ => Err(refuse("standard input can be read only once", "give `-` only once")),
     }
 }

@@ -48,7 +48,7 @@ pub fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => return answer_by_clap(&error),
     };
-    let console = Console::new(&parsed.global.console_options());
+    let console = Console::new(parsed.global.console_options());
     let status = commands::run(parsed.command, &console).unwrap_or_else(|error| {
         console.error(&error);
         Status::Failed

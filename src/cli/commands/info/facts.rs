@@ -81,7 +81,8 @@ impl FileFacts {
             complete: trace.complete,
             events: trace.event_count() as u64,
             frames: trace.frames.len() as u64,
-            stacks: trace.stacks.len() as u64,
+            // Number 0 is the empty stack.
+            stacks: trace.stacks.len().saturating_sub(1) as u64,
             process: process(&trace.process),
             settings: settings(&trace.settings),
             annotations: trace.annotations.len() as u64,

@@ -1,5 +1,7 @@
 //! The facts of a file for people: one aligned line each, nothing that is not there.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::facts::{DeviceRow, FileFacts, SegmentsRow};
@@ -14,9 +16,6 @@ pub(super) fn text(file: &FileFacts) -> String {
     add("format", format!("{} ({}), {state}", file.format, Bytes(file.file_bytes)));
     add("events", format!("{} on {}", Count(file.events), plural(file.devices.len() as u64, "device")));
     add("stacks", format!("{} of {}", Count(file.stacks), plural(file.frames, "frame")));
-    for (name, value) in file.process.iter().chain(&file.settings) {
-        add(&escape::one_line(name), value_text(value));
-    }
     let marks = file.marks.iter().map(|(kind, &count)| (format!("{kind} mark"), count));
     let others = [("annotation", file.annotations), ("named tensor", file.tensors), ("holder", file.holders)];
     let counted: Vec<_> = marks
@@ -27,9 +26,9 @@ pub(super) fn text(file: &FileFacts) -> String {
     if !counted.is_empty() {
         add("also", counted.join(", "));
     }
-    for device in &file.devices {
-        lines.extend(device_lines(device));
-    }
+    lines.extend(pairs("process", &file.process));
+    lines.extend(pairs("settings", &file.settings));
+    lines.extend(file.devices.iter().flat_map(device_lines));
     for warning in &file.warnings {
         let times =
             if warning.count > 1 { format!(" ({} times)", Count(warning.count)) } else { String::new() };
@@ -38,19 +37,22 @@ pub(super) fn text(file: &FileFacts) -> String {
     lines.join("\n") + "\n"
 }
 
+fn pairs(title: &str, pairs: &BTreeMap<String, Value>) -> Vec<String> {
+    let shown =
+        pairs.iter().map(|(name, value)| format!("    {}: {}", escape::one_line(name), value_text(value)));
+    let title = (!pairs.is_empty()).then(|| format!("  {title}"));
+    title.into_iter().chain(shown).collect()
+}
+
 fn device_lines(device: &DeviceRow) -> Vec<String> {
-    let mut title = format!("  device {}", device.device);
-    if let Some(name) = &device.name {
-        title += &format!(": {}", escape::one_line(name));
-    }
-    if let Some(bytes) = device.total_bytes {
-        title += &format!(", {}", Bytes(bytes));
-    }
+    let name = device.name.as_ref().map(|name| format!(": {}", escape::one_line(name)));
+    let size = device.total_bytes.map(|bytes| format!(", {}", Bytes(bytes)));
+    let title = format!("  device {}{}{}", device.device, name.unwrap_or_default(), size.unwrap_or_default());
     let mut lines = vec![title];
     let mut add = |name: &str, value: String| lines.push(format!("    {name:<10} {value}"));
     add("events", format!("{}{}", Count(device.events), span(device)));
     for (action, &count) in &device.actions {
-        add("", format!("{:>12} {action}", Count(count).to_string()));
+        add("", format!("{:>12} {action}", Count(count)));
     }
     add("streams", device.streams.to_string());
     add("at the end", device.segments.as_ref().map_or("not in the file".to_owned(), segments_text));
@@ -102,8 +104,11 @@ mod tests {
             shown.starts_with("a\\u{a}b.pickle\n  format       memlab-trace (0 B), complete\n"),
             "{shown}"
         );
-        assert!(shown.contains("PYTORCH_CUDA_ALLOC_CONF evil\\u{1b}[2J\\u{a}line\n"), "{shown}");
-        assert!(shown.contains("    events     1 in 0 us\n               1 alloc\n"), "{shown}");
+        assert!(
+            shown.contains("  settings\n    PYTORCH_CUDA_ALLOC_CONF: evil\\u{1b}[2J\\u{a}line\n"),
+            "{shown}"
+        );
+        assert!(shown.contains("    events     1 in 0 us\n                          1 alloc\n"), "{shown}");
         assert!(shown.contains("at the end not in the file"), "{shown}");
         assert!(!shown.contains("also"), "{shown}");
     }
