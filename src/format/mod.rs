@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::model::Trace;
 
 /// Stub.
-pub const VERSION: u64 = 1;
+pub const VERSION: (u32, u32) = (1, 0);
 
 /// Stub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

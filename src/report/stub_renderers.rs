@@ -12,7 +12,7 @@ pub struct MarkdownOptions {
 
 /// Stub.
 pub fn json(report: &Report) -> String {
-    serde_json::to_string_pretty(report).expect("a report has no maps with odd keys") + "\n"
+    pretty(report)
 }
 
 /// Stub.
@@ -21,14 +21,37 @@ pub fn markdown(trace: &TraceReport, _options: &MarkdownOptions) -> String {
 }
 
 /// Stub.
-pub fn text_summary(trace: &TraceReport, color: bool) -> String {
-    let (on, off) = if color { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Style {
+    /// Stub.
+    pub colour: bool,
+}
+
+/// Stub.
+pub mod escape {
+    /// Stub.
+    pub fn terminal(text: &str) -> std::borrow::Cow<'_, str> {
+        text.replace('\x1b', "\\x1b").replace('\n', "\\n").into()
+    }
+}
+
+/// Stub.
+///
+/// # Panics
+/// Stub.
+pub fn pretty<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string_pretty(value).expect("plain values") + "\n"
+}
+
+/// Stub.
+pub fn text_summary(trace: &TraceReport, style: Style) -> String {
+    let (on, off) = if style.colour { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
     format!("{on}{}{off}\n", trace.path)
 }
 
 /// Stub.
-pub fn lines_table(device: &DeviceReport, top: Option<usize>, _color: bool) -> String {
-    device.lines.iter().take(top.unwrap_or(usize::MAX)).map(|line| line.label() + "\n").collect()
+pub fn lines_table(device: &DeviceReport, top: usize, _style: Style) -> String {
+    device.lines.iter().take(top).map(|line| line.label() + "\n").collect()
 }
 
 /// Stub.
