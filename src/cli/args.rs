@@ -22,6 +22,7 @@ use crate::tables::GroupBy;
 #[derive(Debug, Parser)]
 #[command(
     name = "memlab",
+    bin_name = "memlab",
     version = help::version(),
     about = help::ABOUT,
     long_about = help::LONG_ABOUT,
@@ -110,7 +111,7 @@ pub(crate) struct AnalysisArgs {
     /// Only this device
     #[arg(long, value_name = "N")]
     device: Option<u32>,
-    /// Show this many lines, 0 for all [default: all in JSON, CSV and files]
+    /// Keep this many lines, 0 for all [default: all, but 30 in a table on the screen]
     #[arg(long, value_name = "N")]
     top: Option<usize>,
     /// What a row of the table stands for
@@ -136,10 +137,14 @@ impl AnalysisArgs {
         }
     }
 
-    /// How many lines a table on the screen shows when there is no word about it.
-    pub(crate) fn screen_top(&self) -> Option<usize> {
-        const SCREEN: usize = 30;
-        Some(self.top.unwrap_or(SCREEN)).filter(|&top| top > 0)
+    /// How many lines a table on the screen shows.
+    pub(crate) fn screen_top(&self) -> usize {
+        const UNLESS_SAID: usize = 30;
+        match self.top {
+            Some(0) => usize::MAX,
+            Some(top) => top,
+            None => UNLESS_SAID,
+        }
     }
 
     fn window(&self) -> Option<Range<u64>> {
@@ -191,13 +196,13 @@ pub(crate) struct ConvertArgs {
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath, help_heading = "Input")]
     pub input: PathBuf,
     /// `.msgpack` gives a trace; `.pickle`, `.pickle.gz` or `.pickle.zst` gives a snapshot
-    #[arg(value_name = "OUT", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    #[arg(value_name = "OUT", value_hint = ValueHint::FilePath, help_heading = "Output", display_order = 0)]
     pub output: PathBuf,
     /// Compression inside a trace [default: zstd]
-    #[arg(long, value_name = "CODEC", value_enum, help_heading = "Output")]
+    #[arg(long, value_name = "CODEC", value_enum, help_heading = "Output", display_order = 1)]
     pub codec: Option<CodecChoice>,
     /// Replace OUT if it exists
-    #[arg(short, long, help_heading = "Output")]
+    #[arg(short, long, help_heading = "Output", display_order = 2)]
     pub force: bool,
 }
 
@@ -334,11 +339,11 @@ mod tests {
     #[test]
     fn top_zero_means_all() {
         let none = analysis_of(&["memlab", "analyze", "x"]);
-        assert_eq!((none.options(false).top, none.screen_top()), (None, Some(30)));
+        assert_eq!((none.options(false).top, none.screen_top()), (None, 30));
         let all = analysis_of(&["memlab", "analyze", "x", "--top", "0"]);
-        assert_eq!((all.options(false).top, all.screen_top()), (None, None));
+        assert_eq!((all.options(false).top, all.screen_top()), (None, usize::MAX));
         let five = analysis_of(&["memlab", "analyze", "x", "--top", "5"]);
-        assert_eq!((five.options(false).top, five.screen_top()), (Some(5), Some(5)));
+        assert_eq!((five.options(false).top, five.screen_top()), (Some(5), 5));
     }
 
     #[test]

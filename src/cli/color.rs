@@ -8,12 +8,10 @@ use std::ffi::OsString;
 /// Value of `--color`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ColorWhen {
-    /// Where a person reads.
+    // No documentation here: it would stand in every `--help`, five lines long.
     #[default]
     Auto,
-    /// Even into pipes.
     Always,
-    /// Nowhere.
     Never,
 }
 

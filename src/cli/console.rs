@@ -11,8 +11,10 @@ use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
 
 use super::color::{self, ColorWhen};
+use super::failure;
 use super::progress::Progress;
-use super::{escape, failure};
+use crate::report::Style as TextStyle;
+use crate::report::escape::terminal;
 use crate::units::{Bytes, Count};
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
@@ -64,9 +66,9 @@ impl Console {
         }
     }
 
-    /// Whether data for people is to be coloured.
-    pub(crate) fn color(&self) -> bool {
-        self.color_out
+    /// How data for people is to look.
+    pub(crate) fn style(&self) -> TextStyle {
+        TextStyle { colour: self.color_out }
     }
 
     /// Writes data to stdout.
@@ -83,33 +85,32 @@ impl Console {
 
     /// Says that a file was written.
     pub(crate) fn wrote(&self, path: &Path, bytes: u64) {
-        self.say(Talk::Normal, &format!("Wrote {} ({})", escape::one_line(&shown(path)), Bytes(bytes)));
+        self.say(Talk::Normal, &format!("Wrote {} ({})", terminal(&shown(path)), Bytes(bytes)));
     }
 
     /// Says something only the curious want.
     pub(crate) fn detail(&self, text: &str) {
-        self.say(Talk::Verbose, &escape::plain(text));
+        self.say(Talk::Verbose, &terminal(text));
     }
 
     /// Warns about a fault in `subject` that was met `count` times.
     pub(crate) fn warning(&self, subject: &str, text: &str, count: u64) {
         let times = if count > 1 { format!(" ({} times)", Count(count)) } else { String::new() };
-        let text = escape::plain(text);
-        let line =
-            format!("{}: {}: {text}{times}", self.label("warning", WARNING), escape::one_line(subject));
+        let text = terminal(text);
+        let line = format!("{}: {}: {text}{times}", self.label("warning", WARNING), terminal(subject));
         self.say(Talk::Normal, &line);
     }
 
     /// Shows an error with its causes and its hint.
     pub(crate) fn error(&self, error: &anyhow::Error) {
         let description = failure::describe(error);
-        let title = escape::plain(&description.title);
+        let title = terminal(&description.title);
         self.say(Talk::Quiet, &format!("{}: {title}", self.label("error", ERROR)));
         for cause in &description.causes {
-            self.say(Talk::Quiet, &format!("  cause: {}", escape::plain(cause)));
+            self.say(Talk::Quiet, &format!("  cause: {}", terminal(cause)));
         }
         if let Some(hint) = &description.hint {
-            self.say(Talk::Quiet, &format!("{}: {}", self.label("hint", HINT), escape::plain(hint)));
+            self.say(Talk::Quiet, &format!("{}: {}", self.label("hint", HINT), terminal(hint)));
         }
     }
 

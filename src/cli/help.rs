@@ -16,7 +16,7 @@ executes nothing from the file and sends nothing anywhere.";
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   memlab analyze snapshot.pickle              a summary on one screen
-  memlab analyze snapshot.pickle -o report    report.md, report.json and pictures in the folder `report`
+  memlab analyze snapshot.pickle -o report    report.md, report.json and pictures in report/
   memlab lines snapshot.pickle --top 5        the lines that held most memory at the peak
   memlab convert snapshot.pickle trace.msgpack";
 
@@ -79,7 +79,7 @@ pub(crate) fn long_notes() -> String {
 /// `0.1.0 (trace format 1)`.
 pub(crate) fn version() -> &'static str {
     static VERSION: LazyLock<String> =
-        LazyLock::new(|| format!("{} (trace format {})", env!("CARGO_PKG_VERSION"), format::VERSION));
+        LazyLock::new(|| format!("{} (trace format {})", env!("CARGO_PKG_VERSION"), format::VERSION.0));
     &VERSION
 }
 

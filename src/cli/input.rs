@@ -15,6 +15,7 @@ use super::Status;
 use super::console::{Console, shown};
 use super::failure::refuse;
 use super::progress::Progress;
+use crate::analysis;
 use crate::import::{self, ReadOptions};
 use crate::model::{DeviceId, Trace};
 use crate::units::{Bytes, Count};
@@ -98,6 +99,12 @@ pub(crate) fn require_device(trace: &Trace, device: Option<u32>) -> anyhow::Resu
     Err(refuse(format!("there is no device {device} in the trace"), hint))
 }
 
+/// Refuses a window that begins behind the last event.
+pub(crate) fn require_window(trace: &Trace, options: &analysis::Options) -> anyhow::Result<()> {
+    let from = options.window.as_ref().map(|window| window.start).filter(|&from| from > 0);
+    require_event(trace, options.device, from)
+}
+
 /// Refuses an event number that no device (or not the chosen one) reaches.
 pub(crate) fn require_event(trace: &Trace, device: Option<u32>, event: Option<u64>) -> anyhow::Result<()> {
     let chosen = trace.devices.iter().filter(|entry| device.is_none_or(|device| entry.device.0 == device));
@@ -141,9 +148,9 @@ fn read(path: &Path, progress: &Progress) -> anyhow::Result<Input> {
     };
     let trace = import::read_path(path, &ReadOptions::default(), &on_progress)
         .with_context(|| format!("failed to read {}", shown(path)))?;
-    // Standard input has no length; what was read from it has.
-    let length = if is_standard_input(path) { None } else { path.metadata().ok() };
-    let file_bytes = length.map_or(seen.load(Relaxed), |metadata| metadata.len());
+    // A pipe has no length; what was read from it has.
+    let file = path.metadata().ok().filter(|found| found.is_file() && !is_standard_input(path));
+    let file_bytes = file.map_or(seen.load(Relaxed), |found| found.len());
     Ok(Input { label: path.display().to_string(), file_bytes, trace, read_in: began.elapsed() })
 }
 

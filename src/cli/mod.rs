@@ -8,7 +8,6 @@ mod args;
 mod color;
 mod commands;
 mod console;
-mod escape;
 mod failure;
 mod help;
 mod input;

@@ -66,21 +66,31 @@ fn draw(counters: &Counters, stopped: &mpsc::Receiver<()>) {
     if stopped.recv_timeout(DELAY) != Err(RecvTimeoutError::Timeout) {
         return;
     }
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    let style = "{spinner} {msg} {wide_bar} {binary_bytes}/{binary_total_bytes}";
-    let style = ProgressStyle::with_template(style).expect("the template is constant and well-formed");
-    bar.set_style(style);
+    let bar = ProgressBar::hidden();
+    bar.enable_steady_tick(REDRAW);
     loop {
         let (done, total) = (counters.done.load(Relaxed), counters.total.load(Relaxed));
+        bar.set_style(style(total));
         bar.set_length(total.max(done));
         bar.set_position(done);
         bar.set_message(if total > 0 && done >= total { "Analyzing" } else { "Reading" });
-        bar.tick();
+        if bar.is_hidden() {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
         if stopped.recv_timeout(REDRAW) != Err(RecvTimeoutError::Timeout) {
             break;
         }
     }
     bar.finish_and_clear();
+}
+
+/// A bar where the end is known, else a count.
+fn style(total: u64) -> ProgressStyle {
+    let template = match total {
+        0 => "{spinner} {msg} {binary_bytes}",
+        _ => "{spinner} {msg} {wide_bar} {binary_bytes}/{binary_total_bytes}",
+    };
+    ProgressStyle::with_template(template).expect("the templates are constant and well-formed")
 }
 
 #[cfg(test)]

@@ -77,11 +77,10 @@ fn info_says_what_is_in_a_file() {
 }
 
 #[test]
-fn csv_has_a_head_and_rows_of_one_width() {
+fn csv_has_a_head_and_the_unattributed_share() {
     let run = Sandbox::with_snapshot("cnn.pickle").run(&["lines", "cnn.pickle", "--csv"]).ends_with(0);
-    let mut rows = run.stdout.lines();
-    assert!(rows.next().unwrap().starts_with("device,file,line,function,"), "{run:?}");
-    assert!(rows.next_back().unwrap().starts_with("0,,,,,,") || run.stdout.contains("\n1,,,,,,"), "{run:?}");
+    assert!(run.stdout.starts_with("device,file,line,function,"), "{run:?}");
+    assert!(run.stdout.contains("\n0,,,,,,"), "the share without a line is missing: {run:?}");
 }
 
 #[test]
@@ -170,5 +169,5 @@ fn verbose_talks_on_stderr_only() {
 fn hostile_paths_reach_the_terminal_escaped() {
     let run = Sandbox::new().run(&["info", "\u{1b}[2Jx.pickle"]).ends_with(2);
     assert!(!run.stderr.contains('\x1b'), "{run:?}");
-    assert!(run.stderr.contains("\\u{1b}[2Jx.pickle"), "{run:?}");
+    assert!(run.stderr.contains("\\x1b[2Jx.pickle"), "{run:?}");
 }

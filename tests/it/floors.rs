@@ -213,8 +213,8 @@ fn literal_length(rest: &str, after_word: bool) -> usize {
     if rest.starts_with("/*") {
         return until(2, "*/");
     }
-    if rest.starts_with('"') {
-        return 1 + quoted_length(&rest[1..], '"');
+    if let Some(inner) = rest.strip_prefix('"') {
+        return 1 + quoted_length(inner, '"');
     }
     if rest.starts_with('r') && !after_word {
         let hashes = rest[1..].chars().take_while(|&c| c == '#').count();

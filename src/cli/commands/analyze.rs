@@ -9,7 +9,7 @@ use crate::analysis;
 use crate::cli::args::AnalyzeArgs;
 use crate::cli::console::{Console, shown};
 use crate::cli::{Status, help, input, names, output};
-use crate::report::{self, DeviceReport, MarkdownOptions, Report, SCHEMA, TraceReport};
+use crate::report::{self, MarkdownOptions, Report, SCHEMA, Style, TraceReport};
 
 /// Runs the command.
 pub(crate) fn run(args: &AnalyzeArgs, console: &Console) -> anyhow::Result<Status> {
@@ -21,11 +21,7 @@ pub(crate) fn run(args: &AnalyzeArgs, console: &Console) -> anyhow::Result<Statu
     let options = args.analysis.options(args.output.is_some());
     let results = input::each(&args.traces, console, |input| {
         input::require_device(&input.trace, options.device)?;
-        input::require_event(
-            &input.trace,
-            options.device,
-            options.window.as_ref().map(|window| window.start),
-        )?;
+        input::require_window(&input.trace, &options)?;
         Ok(analysis::analyze(&input.label, &input.trace, &options)?)
     })?;
     let (reports, mut status) = input::keep_good(results, console);
@@ -40,14 +36,14 @@ pub(crate) fn run(args: &AnalyzeArgs, console: &Console) -> anyhow::Result<Statu
         _ if traces.is_empty() => {}
         (true, _) => console.print(&report::json(&report_of(traces)))?,
         (false, true) => {}
-        (false, false) => console.print(&screen(&traces, console.color()))?,
+        (false, false) => console.print(&screen(&traces, console.style()))?,
     }
     Ok(status)
 }
 
 /// Summaries one below the other.
-fn screen(traces: &[TraceReport], color: bool) -> String {
-    let texts: Vec<_> = traces.iter().map(|trace| report::text_summary(trace, color)).collect();
+fn screen(traces: &[TraceReport], style: Style) -> String {
+    let texts: Vec<_> = traces.iter().map(|trace| report::text_summary(trace, style)).collect();
     texts.join("\n")
 }
 
@@ -86,7 +82,7 @@ fn files(trace: &TraceReport) -> Vec<(String, String)> {
         ("report.md".to_owned(), report::markdown(trace, &MarkdownOptions::default())),
         ("report.json".to_owned(), report::json(&report_of(vec![trace.clone()]))),
     ];
-    let busiest = busiest(&trace.devices);
+    let busiest = busiest(trace.devices.iter().map(|device| (device.device, device.events)));
     for device in &trace.devices {
         let name = |kind| names::picture(kind, device.device, Some(device.device) == busiest);
         files.push((name("timeline"), report::timeline_svg(trace, device)));
@@ -96,6 +92,17 @@ fn files(trace: &TraceReport) -> Vec<(String, String)> {
 }
 
 /// The device with most events; of equals the first.
-fn busiest(devices: &[DeviceReport]) -> Option<u32> {
-    devices.iter().rev().max_by_key(|device| device.events).map(|device| device.device)
+fn busiest(devices: impl DoubleEndedIterator<Item = (u32, u64)>) -> Option<u32> {
+    devices.rev().max_by_key(|(_, events)| *events).map(|(device, _)| device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_equally_busy_devices_counts() {
+        assert_eq!(busiest([(0, 5), (1, 9), (2, 9)].into_iter()), Some(1));
+        assert_eq!(busiest([].into_iter()), None);
+    }
 }

@@ -8,6 +8,9 @@ use crate::cli::Status;
 use crate::cli::args;
 use crate::cli::console::Console;
 
+/// The page has no date: the same memlab always prints the same page. An empty field would be skipped, though.
+const DATE: &str = " ";
+
 /// Prints the completions of `shell`.
 pub(crate) fn completions(shell: Shell, console: &Console) -> anyhow::Result<Status> {
     let mut script = Vec::new();
@@ -25,7 +28,7 @@ pub(crate) fn manual(console: &Console) -> anyhow::Result<Status> {
 fn page() -> anyhow::Result<String> {
     let mut out = Vec::new();
     let command = args::command().disable_help_subcommand(true);
-    let man = Man::new(command.clone()).manual("User Commands");
+    let man = Man::new(command.clone()).manual("User Commands").date(DATE);
     man.render_title(&mut out)?;
     man.render_name_section(&mut out)?;
     man.render_synopsis_section(&mut out)?;
@@ -36,7 +39,15 @@ fn page() -> anyhow::Result<String> {
     }
     man.render_options_section(&mut out)?;
     write_notes(&command, "SH", &mut out)?;
-    Ok(String::from_utf8_lossy(&out).into_owned())
+    Ok(with_one_preamble(&String::from_utf8_lossy(&out)))
+}
+
+/// Every rendered part begins with the same two lines that set up quotes; one pair is enough.
+fn with_one_preamble(page: &str) -> String {
+    let (setup, rest): (Vec<_>, Vec<_>) =
+        page.lines().partition(|line| line.starts_with(".ie ") || line.starts_with(".el "));
+    let lines: Vec<_> = setup.into_iter().take(2).chain(rest).collect();
+    lines.join("\n") + "\n"
 }
 
 /// A command as a subsection: usage, what it does, its own options, examples.

@@ -1,12 +1,12 @@
 //! `memlab lines`: the table of lines alone, for the screen, as JSON or as CSV.
 
-use serde_json::json;
+use serde::Serialize;
 
 use crate::analysis;
 use crate::cli::args::LinesArgs;
 use crate::cli::console::Console;
 use crate::cli::{Status, input};
-use crate::report::{self, DeviceReport, LineFigures, LineRow, SCHEMA, TraceReport};
+use crate::report::{self, DeviceReport, LineFigures, LineRow, SCHEMA, Style, TraceReport};
 
 /// Runs the command.
 pub(crate) fn run(args: &LinesArgs, console: &Console) -> anyhow::Result<Status> {
@@ -18,11 +18,7 @@ pub(crate) fn run(args: &LinesArgs, console: &Console) -> anyhow::Result<Status>
     }
     let trace = input::one(&args.trace, console, |input| {
         input::require_device(&input.trace, options.device)?;
-        input::require_event(
-            &input.trace,
-            options.device,
-            options.window.as_ref().map(|window| window.start),
-        )?;
+        input::require_window(&input.trace, &options)?;
         Ok(analysis::analyze(&input.label, &input.trace, &options)?)
     })?;
     for warning in &trace.warnings {
@@ -31,31 +27,52 @@ pub(crate) fn run(args: &LinesArgs, console: &Console) -> anyhow::Result<Status>
     let text = match (args.json, args.csv) {
         (true, _) => json(&trace),
         (false, true) => csv(&trace),
-        (false, false) => screen(&trace, args.analysis.screen_top(), console.color()),
+        (false, false) => screen(&trace, args.analysis.screen_top(), console.style()),
     };
     console.print(&text)?;
     Ok(Status::Done)
 }
 
-fn screen(trace: &TraceReport, top: Option<usize>, color: bool) -> String {
-    let tables: Vec<_> = trace.devices.iter().map(|device| report::lines_table(device, top, color)).collect();
+fn screen(trace: &TraceReport, top: usize, style: Style) -> String {
+    let tables: Vec<_> = trace.devices.iter().map(|device| report::lines_table(device, top, style)).collect();
     tables.join("\n")
 }
 
-/// The contract's `lines` and `unattributed`, without the rest of the report.
+/// What `memlab lines --json` prints: the contract's `lines` and `unattributed` without the rest of the report.
+#[derive(Serialize)]
+struct LinesReport<'a> {
+    schema: u32,
+    path: &'a str,
+    devices: Vec<DeviceLines<'a>>,
+}
+
+/// One device of it.
+#[derive(Serialize)]
+struct DeviceLines<'a> {
+    device: u32,
+    group_by: &'a str,
+    line_rule: &'a str,
+    lines: &'a [LineRow],
+    lines_left_out: u64,
+    unattributed: LineFigures,
+}
+
+impl<'a> DeviceLines<'a> {
+    fn of(device: &'a DeviceReport) -> Self {
+        Self {
+            device: device.device,
+            group_by: &device.group_by,
+            line_rule: &device.line_rule,
+            lines: &device.lines,
+            lines_left_out: device.lines_left_out,
+            unattributed: device.unattributed,
+        }
+    }
+}
+
 fn json(trace: &TraceReport) -> String {
-    let device = |device: &DeviceReport| {
-        json!({
-            "device": device.device,
-            "group_by": device.group_by,
-            "line_rule": device.line_rule,
-            "lines": device.lines,
-            "lines_left_out": device.lines_left_out,
-            "unattributed": device.unattributed,
-        })
-    };
-    let devices: Vec<_> = trace.devices.iter().map(device).collect();
-    format!("{:#}\n", json!({ "schema": SCHEMA, "path": trace.path, "devices": devices }))
+    let devices = trace.devices.iter().map(DeviceLines::of).collect();
+    report::pretty(&LinesReport { schema: SCHEMA, path: &trace.path, devices })
 }
 
 /// RFC 4180; the unattributed share is the row without a place.

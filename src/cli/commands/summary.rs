@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
+use serde::Serialize;
 
 use crate::analysis;
 use crate::cli::args::SummaryArgs;
@@ -30,8 +30,21 @@ fn screen(stats: &[(u32, BTreeMap<String, u64>)]) -> String {
     tables.join("\n")
 }
 
+/// What `memlab summary --json` prints.
+#[derive(Serialize)]
+struct SummaryReport<'a> {
+    schema: u32,
+    devices: Vec<DeviceStats<'a>>,
+}
+
+/// One device of it, with the keys of `torch.cuda.memory_stats()`.
+#[derive(Serialize)]
+struct DeviceStats<'a> {
+    device: u32,
+    stats: &'a BTreeMap<String, u64>,
+}
+
 fn json(stats: &[(u32, BTreeMap<String, u64>)]) -> String {
-    let devices: Vec<_> =
-        stats.iter().map(|(device, stats)| json!({ "device": device, "stats": stats })).collect();
-    format!("{:#}\n", json!({ "schema": SCHEMA, "devices": devices }))
+    let devices = stats.iter().map(|(device, stats)| DeviceStats { device: *device, stats }).collect();
+    report::pretty(&SummaryReport { schema: SCHEMA, devices })
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::cli::args::InfoArgs;
 use crate::cli::console::Console;
 use crate::cli::{Status, help, input};
-use crate::report::SCHEMA;
+use crate::report::{self, SCHEMA};
 use facts::FileFacts;
 
 /// What `memlab info --json` prints.
@@ -28,8 +28,8 @@ pub(crate) fn run(args: &InfoArgs, console: &Console) -> anyhow::Result<Status> 
         return Ok(status);
     }
     let text = if args.json {
-        let report = InfoReport { schema: SCHEMA, tool: help::TOOL, traces };
-        serde_json::to_string_pretty(&report)? + "\n"
+        let info = InfoReport { schema: SCHEMA, tool: help::TOOL, traces };
+        report::pretty(&info)
     } else {
         traces.iter().map(screen::text).collect::<Vec<_>>().join("\n")
     };
