@@ -10,6 +10,3 @@ pub use types::{
     LineRow, OomRow, PinRow, PoolRow, Report, SCHEMA, StepsRow, Timeline, TimelineMark, TraceReport,
     WarningRow,
 };
-
-mod stub_renderers;
-pub use stub_renderers::*;
