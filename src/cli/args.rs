@@ -154,6 +154,19 @@ impl AnalysisArgs {
         Some(self.from.unwrap_or(0)..self.to.unwrap_or(u64::MAX))
     }
 
+    /// The options that are not at their defaults, as they would be typed.
+    pub(crate) fn typed(&self) -> Vec<String> {
+        let group_by = Some(self.group_by).filter(|&key| key != GroupBy::default());
+        let pairs = [
+            ("--device", self.device.map(|value| value.to_string())),
+            ("--top", self.top.map(|value| value.to_string())),
+            ("--group-by", group_by.map(|value| value.to_string())),
+            ("--from", self.from.map(|value| value.to_string())),
+            ("--to", self.to.map(|value| value.to_string())),
+        ];
+        pairs.into_iter().filter_map(|(name, value)| Some(format!("{name} {}", value?))).collect()
+    }
+
     fn check(&self) -> Result<(), String> {
         match self.window() {
             Some(window) if window.is_empty() => {
@@ -344,6 +357,13 @@ mod tests {
         assert_eq!((all.options(false).top, all.screen_top()), (None, usize::MAX));
         let five = analysis_of(&["memlab", "analyze", "x", "--top", "5"]);
         assert_eq!((five.options(false).top, five.screen_top()), (Some(5), 5));
+    }
+
+    #[test]
+    fn only_what_is_no_default_is_typed_again() {
+        let words = ["memlab", "analyze", "x", "--group-by", "file", "--to", "9"];
+        assert_eq!(analysis_of(&words).typed(), ["--group-by file", "--to 9"]);
+        assert_eq!(analysis_of(&["memlab", "analyze", "x"]).typed(), Vec::<String>::new());
     }
 
     #[test]

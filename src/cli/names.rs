@@ -1,4 +1,4 @@
-//! Names of what `analyze -o` writes: folders per trace, pictures per device.
+//! Names of what `analyze -o` writes: the folder of each trace, the command that repeats the report.
 //!
 //! Pure text work: decides names, touches no file.
 
@@ -41,9 +41,13 @@ fn unique(name: &str, taken: &mut BTreeSet<String>) -> String {
         .expect("numbers do not run out")
 }
 
-/// File name of a picture: `timeline.svg` for the busiest device, `timeline.device1.svg` for another.
-pub(crate) fn picture(kind: &str, device: u32, is_busiest: bool) -> String {
-    if is_busiest { format!("{kind}.svg") } else { format!("{kind}.device{device}.svg") }
+/// `word` as a shell takes it for one word.
+pub(crate) fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 #[cfg(test)]
@@ -70,8 +74,9 @@ mod tests {
     }
 
     #[test]
-    fn only_other_devices_have_a_number() {
-        assert_eq!(picture("timeline", 3, true), "timeline.svg");
-        assert_eq!(picture("timeline", 1, false), "timeline.device1.svg");
+    fn words_that_a_shell_would_split_are_quoted() {
+        assert_eq!(shell_word("runs/a-1.pickle"), "runs/a-1.pickle");
+        assert_eq!(shell_word("it's $HOME"), "'it'\\''s $HOME'");
+        assert_eq!(shell_word(""), "''");
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use crate::analysis;
-use crate::cli::args::AnalyzeArgs;
+use crate::cli::args::{AnalysisArgs, AnalyzeArgs};
 use crate::cli::console::{Console, shown};
 use crate::cli::{Status, help, input, names, output};
 use crate::report::{self, MarkdownOptions, Report, SCHEMA, Style, TraceReport};
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &AnalyzeArgs, console: &Console) -> anyhow::Result<Statu
     })?;
     let (reports, mut status) = input::keep_good(results, console);
     for (place, trace) in reports.iter().filter(|_| args.output.is_some()) {
-        if let Err(error) = write_files(&folders[*place], trace, args.force, console) {
+        if let Err(error) = write_files(&folders[*place], trace, args, console) {
             console.error(&error);
             status = Status::Failed;
         }
@@ -54,55 +54,57 @@ fn report_of(traces: Vec<TraceReport>) -> Report {
 /// Before the work: can the folder be written to, and is nothing in the way?
 fn check(folder: &Path, overwrite: bool) -> anyhow::Result<()> {
     output::check_folder(folder)?;
-    let pictures = ["timeline", "fragmentation"].map(|kind| names::picture(kind, 0, true));
+    let pictures = ["timeline", "fragmentation"].map(|kind| report::picture_name(kind, 0));
     for name in ["report.md", "report.json"].into_iter().chain(pictures.iter().map(String::as_str)) {
         output::check_free(&folder.join(name), overwrite)?;
     }
     Ok(())
 }
 
-fn write_files(folder: &Path, trace: &TraceReport, overwrite: bool, console: &Console) -> anyhow::Result<()> {
+fn write_files(
+    folder: &Path,
+    trace: &TraceReport,
+    args: &AnalyzeArgs,
+    console: &Console,
+) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create folder {}", shown(folder)))?;
-    let files: Vec<(PathBuf, String)> =
-        files(trace).into_iter().map(|(name, content)| (folder.join(name), content)).collect();
+    let files: Vec<(PathBuf, String)> = files(trace, &args.analysis)
+        .into_iter()
+        .map(|(name, content)| (folder.join(name), content))
+        .collect();
     // All or none, as far as that can be known: only now are the other devices' pictures known by name.
     for (path, _) in &files {
-        output::check_free(path, overwrite)?;
+        output::check_free(path, args.force)?;
     }
     for (path, content) in &files {
-        let bytes = output::write(path, content.as_bytes(), overwrite)?;
+        let bytes = output::write(path, content.as_bytes(), args.force)?;
         console.wrote(path, bytes);
     }
     Ok(())
 }
 
 /// Names and contents of everything that is written for one trace.
-fn files(trace: &TraceReport) -> Vec<(String, String)> {
+fn files(trace: &TraceReport, analysis: &AnalysisArgs) -> Vec<(String, String)> {
+    let options = MarkdownOptions {
+        tool: help::TOOL.to_owned(),
+        command: command_again(&trace.path, analysis),
+        pictures: true,
+    };
     let mut files = vec![
-        ("report.md".to_owned(), report::markdown(trace, &MarkdownOptions::default())),
+        ("report.md".to_owned(), report::markdown(trace, &options)),
         ("report.json".to_owned(), report::json(&report_of(vec![trace.clone()]))),
     ];
-    let busiest = busiest(trace.devices.iter().map(|device| (device.device, device.events)));
     for device in &trace.devices {
-        let name = |kind| names::picture(kind, device.device, Some(device.device) == busiest);
+        let name = |kind| report::picture_name(kind, device.device);
         files.push((name("timeline"), report::timeline_svg(trace, device)));
         files.push((name("fragmentation"), report::fragmentation_svg(trace, device)));
     }
     files
 }
 
-/// The device with most events; of equals the first.
-fn busiest(devices: impl DoubleEndedIterator<Item = (u32, u64)>) -> Option<u32> {
-    devices.rev().max_by_key(|(_, events)| *events).map(|(device, _)| device)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_of_equally_busy_devices_counts() {
-        assert_eq!(busiest([(0, 5), (1, 9), (2, 9)].into_iter()), Some(1));
-        assert_eq!(busiest([].into_iter()), None);
-    }
+/// The command that gives the same figures. The folder is left out: the same trace gives the same page,
+/// wherever it is written.
+fn command_again(path: &str, analysis: &AnalysisArgs) -> String {
+    let words = ["memlab analyze".to_owned(), names::shell_word(path)];
+    words.into_iter().chain(analysis.typed()).collect::<Vec<_>>().join(" ")
 }
