@@ -2,6 +2,7 @@
 //! findings → report.
 
 pub mod analysis;
+pub mod cli;
 pub mod error;
 pub mod export;
 pub mod findings;

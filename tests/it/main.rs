@@ -4,9 +4,13 @@
 mod accounting;
 mod allocator_model;
 mod case_files;
+mod cli;
+mod cli_files;
+mod cli_help;
 mod docs;
 mod escaping;
 mod exactness;
+mod floors;
 mod fragmentation;
 mod hostile;
 mod inputs;
@@ -15,3 +19,4 @@ mod pickles;
 mod program;
 mod properties;
 mod roundtrip;
+mod sandbox;
