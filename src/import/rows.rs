@@ -52,7 +52,7 @@ impl Default for Row {
 
 /// Bytes of one row in the columns.
 pub(super) const ROW_BYTES: usize = 33;
-const STACK_CACHE: usize = 1 << 10;
+const STACK_CACHE_BITS: u32 = 12;
 
 /// The pending rows and the tables.
 pub(super) struct Rows {
@@ -80,7 +80,7 @@ impl Rows {
             last_stream: (0, u32::MAX),
             pools: FxHashMap::default(),
             last_pool: None,
-            stack_cache: vec![StackId::NONE; STACK_CACHE],
+            stack_cache: vec![StackId::NONE; 1 << STACK_CACHE_BITS],
         }
     }
 
@@ -130,7 +130,7 @@ impl Rows {
         for frame in frames {
             hash = (hash.rotate_left(5) ^ u64::from(frame.0)).wrapping_mul(0x517c_c1b7_2722_0a95);
         }
-        let slot = (hash >> 54) as usize % STACK_CACHE;
+        let slot = (hash >> (64 - STACK_CACHE_BITS)) as usize;
         let cached = self.stack_cache[slot];
         if self.trace.stacks.get(cached) == frames {
             return cached;

@@ -120,13 +120,14 @@ impl Machine<'_, '_> {
     /// The value of an event's `frames`.
     #[inline]
     fn stack(&mut self) -> Option<StackId> {
-        match self.opcode()? {
-            op::EMPTY_LIST => self.stack_list(),
-            opcode => {
-                let known = self.recall(opcode)?;
-                known.as_stack().or_else(|| self.empty_stack(known))
-            }
-        }
+        let known = match self.recall_next() {
+            Some(known) => known,
+            None => match self.opcode()? {
+                op::EMPTY_LIST => return self.stack_list(),
+                opcode => self.recall(opcode)?,
+            },
+        };
+        known.as_stack().or_else(|| self.empty_stack(known))
     }
 
     /// A list from elsewhere that is empty: nothing was recorded there either.
@@ -178,6 +179,10 @@ impl Machine<'_, '_> {
     fn batches(&mut self, frames: &mut Vec<FrameId>) -> Option<()> {
         loop {
             loop {
+                if let Some(known) = self.recall_next() {
+                    frames.push(known.as_frame()?);
+                    continue;
+                }
                 let opcode = self.opcode()?;
                 if opcode == op::APPENDS {
                     break;
@@ -212,8 +217,14 @@ impl Machine<'_, '_> {
 
     /// A text of an event, by number. `context`: PyTorch's "N/A" stands for none.
     fn string(&mut self, context: bool) -> Option<StringId> {
-        let opcode = self.opcode()?;
-        let value = self.text(opcode)?;
+        let value = match self.recall_next() {
+            Some(known) if known.is_text() => known,
+            Some(_) => return None,
+            None => {
+                let opcode = self.opcode()?;
+                self.text(opcode)?
+            }
+        };
         if context && value.word() == Word::NotApplicable {
             return Some(StringId(0));
         }
@@ -265,11 +276,26 @@ impl Machine<'_, '_> {
     #[inline]
     #[expect(clippy::option_option, reason = "the outer one ends the shortcut, the inner one the dict")]
     fn key(&mut self) -> Option<Option<Word>> {
+        if let Some(known) = self.recall_next() {
+            return known.is_text().then(|| Some(known.word()));
+        }
         let opcode = self.opcode()?;
         if opcode == op::SETITEMS {
             return Some(None);
         }
         Some(Some(self.text(opcode)?.word()))
+    }
+
+    /// What the next opcode names, if it is a BINGET or LONG_BINGET: the common case of keys and frames.
+    #[inline]
+    fn recall_next(&mut self) -> Option<Value> {
+        let (index, width) = match *self.cursor.bytes.get(self.cursor.at..)? {
+            [op::BINGET, index, ..] => (usize::from(index), 2),
+            [op::LONG_BINGET, a, b, c, d, ..] => (u32::from_le_bytes([a, b, c, d]) as usize, 5),
+            _ => return None,
+        };
+        self.cursor.at += width;
+        Some(self.memo.get(index).copied().unwrap_or(Value::UNSET))
     }
 
     /// What a BINGET or LONG_BINGET names.
