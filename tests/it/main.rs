@@ -3,12 +3,20 @@
 
 mod accounting;
 mod allocator_model;
+mod case_files;
+mod cli;
+mod cli_files;
+mod cli_help;
 mod docs;
 mod escaping;
 mod exactness;
+mod floors;
+mod fragmentation;
 mod hostile;
 mod inputs;
+mod lines;
 mod pickles;
 mod program;
 mod properties;
 mod roundtrip;
+mod sandbox;

@@ -1,7 +1,7 @@
 //! Columns against the history they come from.
 #![allow(clippy::unwrap_used)]
 
-use polars::prelude::DataFrame;
+use polars::prelude::{ChunkAgg, DataFrame};
 
 use super::super::steps::steps;
 use super::super::walk::samples::history_of;
