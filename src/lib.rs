@@ -2,8 +2,12 @@
 //! findings → report.
 
 pub mod analysis;
+pub mod cli;
 pub mod error;
+pub mod export;
 pub mod findings;
+pub mod format;
+pub mod import;
 pub mod model;
 pub mod rebuild;
 pub mod report;

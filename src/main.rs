@@ -1,3 +1,7 @@
 //! The `memlab` program: see the library for everything.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    memlab::cli::main()
+}

@@ -10,7 +10,9 @@ pub mod escape;
 mod fixtures;
 mod json;
 mod lines_table;
+mod markdown;
 mod style;
+mod summary;
 mod svg;
 mod text;
 #[cfg(test)]
@@ -20,7 +22,9 @@ mod verdict;
 
 pub use json::{json, pretty};
 pub use lines_table::lines_table;
+pub use markdown::{MarkdownOptions, markdown, picture_name};
 pub use style::Style;
+pub use summary::{SummaryGroup, SummaryRow, SummaryTable, summary_table};
 pub use svg::{fragmentation_svg, timeline_svg};
 pub use text::{text_summary, write_summary};
 pub use types::{

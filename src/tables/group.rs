@@ -12,7 +12,7 @@ use super::module::ModuleNames;
 use super::{FrameClass, GroupBy, Passes, StackFacts, classify_frames, stack_facts};
 
 /// What a group is called. Which fields are filled follows from [`GroupBy`]; for [`GroupBy::Stack`] file,
-/// line and function are those of the stack's line, or of its innermost frame where it has none.
+/// line and function are those of the stack's line, or of the frame that says most where it has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupKey {
     /// File as recorded.
@@ -110,7 +110,7 @@ impl Grouping {
         let facts = stack_facts(trace, &classes);
         let used = stacks_in_use(trace, device, history);
         let (keys, of_frame, of_stack) = if by == GroupBy::Stack {
-            let (keys, of_stack) = stack_groups(trace, &facts, &used);
+            let (keys, of_stack) = stack_groups(trace, &classes, &used);
             (keys, Vec::new(), of_stack)
         } else {
             let (keys, of_frame) = frame_groups(trace, &user_frames_of(trace, &classes, &used), by);
@@ -251,7 +251,7 @@ fn compare_keys(trace: &Trace, a: &GroupKey, b: &GroupKey) -> Ordering {
 }
 
 /// One group for every recorded stack: its key, and the group of every stack.
-fn stack_groups(trace: &Trace, facts: &[StackFacts], used: &[bool]) -> (Vec<GroupKey>, Vec<u32>) {
+fn stack_groups(trace: &Trace, classes: &[FrameClass], used: &[bool]) -> (Vec<GroupKey>, Vec<u32>) {
     let ranks = frame_ranks(trace);
     let text_order = |a: &StackId, b: &StackId| {
         let ranks_of = |id: StackId| trace.stacks.get(id).iter().map(|frame| ranks[frame.0 as usize]);
@@ -265,11 +265,27 @@ fn stack_groups(trace: &Trace, facts: &[StackFacts], used: &[bool]) -> (Vec<Grou
         of_stack[stack.0 as usize] = group as u32;
     }
     let key = |&stack: &StackId| {
-        let line = facts[stack.0 as usize].user_frame.or_else(|| trace.stacks.get(stack).first().copied());
-        let named = line.map(|id| GroupKey::of_frame(trace, id)).unwrap_or_default();
+        let frame = naming_frame(trace, classes, trace.stacks.get(stack));
+        let named = frame.map(|id| GroupKey::of_frame(trace, id)).unwrap_or_default();
         GroupKey { stack: Some(stack), ..named }
     };
     (stacks.iter().map(key).collect(), of_stack)
+}
+
+/// The frame that says most about a stack: its line; else its innermost Python frame; else, as native
+/// stacks begin with the unwinder and the allocator itself, the first frame behind these.
+fn naming_frame(trace: &Trace, classes: &[FrameClass], frames: &[FrameId]) -> Option<FrameId> {
+    const OWN_MACHINERY: [&str; 4] = ["unwind", "CapturedTraceback", "gather_with_cpp", "CachingAllocator"];
+    let class = |id: FrameId| classes.get(id.0 as usize).copied().unwrap_or(FrameClass::Native);
+    let of_class = |wanted| frames.iter().copied().find(|&id| class(id) == wanted);
+    let is_telling = |id: &FrameId| {
+        let function = trace.strings.get(trace.frames.get(*id).function);
+        !OWN_MACHINERY.iter().any(|part| function.contains(part))
+    };
+    of_class(FrameClass::User)
+        .or_else(|| of_class(FrameClass::Library))
+        .or_else(|| frames.iter().copied().find(is_telling))
+        .or_else(|| frames.first().copied())
 }
 
 /// Position of every frame in the order of (file, line, function).
@@ -325,11 +341,16 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_is_named_after_its_line_or_else_its_innermost_frame() {
+    fn a_stack_is_named_after_the_frame_that_says_most() {
         let linear = "/opt/lib/python3.12/site-packages/torch/nn/modules/linear.py";
         let trace = TraceBuilder::new().stack(&[(linear, 134, "forward"), ("a.py", 2, "f")]).oom(1, 1);
-        let trace = trace.at(linear, 99, "hook").oom(1, 1).build();
+        let trace = trace.stack(&[("??", 0, "torch::unwind::unwind()"), (linear, 99, "hook")]).oom(1, 1);
+        let native = [("??", 0, "torch::unwind::unwind()"), ("Blas.cpp", 0, "at::native::addmm_out")];
+        let trace = trace.stack(&native).oom(1, 1).build();
         let keys = labels(&trace, 0, GroupBy::Stack);
-        assert_eq!(keys, [format!("{linear}:99 hook"), "a.py:2 f".to_owned()]);
+        assert_eq!(
+            keys,
+            ["a.py:2 f".to_owned(), format!("{linear}:99 hook"), "Blas.cpp at::native::addmm_out".to_owned()]
+        );
     }
 }

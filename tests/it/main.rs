@@ -1,7 +1,22 @@
 //! The one integration-test binary: it sees memlab as its users do, as a library and as a program.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod accounting;
 mod allocator_model;
 mod case_files;
+mod cli;
+mod cli_files;
+mod cli_help;
+mod docs;
+mod escaping;
+mod exactness;
+mod floors;
 mod fragmentation;
+mod hostile;
+mod inputs;
+mod lines;
+mod pickles;
+mod program;
 mod properties;
+mod roundtrip;
+mod sandbox;

@@ -40,8 +40,8 @@ pub(super) fn render(picture: &Picture<'_>) -> String {
 
 fn draw(canvas: &Canvas<'_>, picture: &Picture<'_>, tooltips: &mut Tooltips) -> Drawn {
     canvas.fill(&PANEL.colour)?;
-    text(canvas, &keep_start(&terminal(&picture.title), 110), (16, 14), 17, TEXT, HPos::Left)?;
-    text(canvas, &keep_start(&terminal(&picture.subtitle), 140), (16, 38), 13, MUTED, HPos::Left)?;
+    text(canvas, &keep_start(&terminal(&picture.title), 100), (16, 12), 18, TEXT, HPos::Left)?;
+    text(canvas, &keep_start(&terminal(&picture.subtitle), 130), (16, 36), 14, MUTED, HPos::Left)?;
     let grid = picture.grid();
     let across = Scale::new(COLUMNS, grid.x_end, &picture.x_ticks(&grid));
     let up = Scale::new(ROWS, grid.y_end, &Ticks::bytes(grid.y_end));

@@ -31,15 +31,31 @@ pub(super) fn draw(
 ) -> Drawn {
     device(canvas, picture, grid, tooltips)?;
     steps(canvas, picture, grid, tooltips)?;
-    let mut labels = Labels::default();
-    // The last OOM ended the run: it gets its label first.
-    for mark in picture.marks("oom").into_iter().rev().take(MOST_OOMS) {
-        moment(canvas, mark, OOM, grid, tooltips, &mut labels)?;
+    let ooms = picture.marks("oom");
+    let (last, earlier) = ooms.split_last().map_or((None, &[][..]), |(last, rest)| (Some(*last), rest));
+    for mark in earlier.iter().rev().take(MOST_OOMS) {
+        line(canvas, mark, OOM, grid, TOP - 8, tooltips)?;
     }
-    for mark in picture.marks("peak").into_iter().take(1) {
-        moment(canvas, mark, PEAK, grid, tooltips, &mut labels)?;
+    let peak = picture.marks("peak").first().copied();
+    let mut labelled: Vec<_> = [(last, OOM), (peak, PEAK)]
+        .into_iter()
+        .filter_map(|(mark, ink)| mark.map(|mark| (mark, ink)))
+        .collect();
+    labelled.sort_by_key(|(mark, _)| nearness(column(mark, grid)));
+    let mut rows = Rows::default();
+    for (mark, ink) in labelled {
+        moment(canvas, mark, ink, grid, tooltips, &mut rows)?;
     }
     Ok(())
+}
+
+/// The order that keeps a mark's line off the labels below its own: a label left of its mark comes after
+/// those further left, a label right of its mark after those further right.
+fn nearness(x: i32) -> i32 {
+    match Side::of(x) {
+        Side::Left => x,
+        Side::Right => -x,
+    }
 }
 
 fn column(mark: &TimelineMark, grid: &Grid) -> i32 {
@@ -69,61 +85,73 @@ fn device(canvas: &Canvas<'_>, picture: &Picture<'_>, grid: &Grid, tooltips: &mu
     canvas.draw(&PathElement::new([(LEFT, y), (LEFT + COLUMNS, y)], DEVICE.colour.stroke_width(1)))
 }
 
+/// A mark with its label: the last OOM, which ended the run, or the peak.
 fn moment(
     canvas: &Canvas<'_>,
     mark: &TimelineMark,
     ink: Ink,
     grid: &Grid,
     tooltips: &mut Tooltips,
-    labels: &mut Labels,
+    rows: &mut Rows,
 ) -> Drawn {
     let x = column(mark, grid);
     let label = terminal(&mark.label);
-    tooltips.add(ink, label.clone().into_owned());
     let shown = keep_start(&label, LABEL_CHARACTERS);
-    let mut top = TOP - 8;
-    if let Some((row, side)) = labels.place(x, shown.chars().count()) {
-        top = LABEL_ROWS[row] + 1;
-        let (beside, anchor) = match side {
-            Side::Right => (x + 6, HPos::Left),
-            Side::Left => (x - 6, HPos::Right),
-        };
-        text(canvas, &shown, (beside, LABEL_ROWS[row]), 12, ink, anchor)?;
-    }
+    let y = rows.place(x, shown.chars().count() as i32 * 8 + 8);
+    let (beside, anchor) = match Side::of(x) {
+        Side::Right => (x + 6, HPos::Left),
+        Side::Left => (x - 6, HPos::Right),
+    };
+    text(canvas, &shown, (beside, y), 12, ink, anchor)?;
+    line(canvas, mark, ink, grid, y + 1, tooltips)
+}
+
+fn line(
+    canvas: &Canvas<'_>,
+    mark: &TimelineMark,
+    ink: Ink,
+    grid: &Grid,
+    top: i32,
+    tooltips: &mut Tooltips,
+) -> Drawn {
+    let x = column(mark, grid);
+    tooltips.add(ink, terminal(&mark.label).into_owned());
     canvas.draw(&PathElement::new([(x, top), (x, TOP + ROWS)], ink.colour.stroke_width(2)))
 }
 
-/// Where a label stands from its mark.
+/// Where a label stands from its mark: towards the middle of the plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Left,
     Right,
 }
 
-/// Places of labels that are taken, as pixel ranges by row.
-#[derive(Default)]
-struct Labels {
-    taken: [Vec<(i32, i32)>; LABEL_ROWS.len()],
+impl Side {
+    fn of(x: i32) -> Self {
+        if x > LEFT + COLUMNS / 2 { Self::Left } else { Self::Right }
+    }
 }
 
-impl Labels {
-    /// A free place beside `x` for a text of so many characters: its row and side.
-    fn place(&mut self, x: i32, characters: usize) -> Option<(usize, Side)> {
-        let width = characters as i32 * 8 + 8;
-        let right = ((x, x + width), Side::Right);
-        let left = ((x - width, x), Side::Left);
-        let sides = if x + width <= LEFT + COLUMNS { [right, left] } else { [left, right] };
-        for row in (0..LABEL_ROWS.len()).rev() {
-            for ((from, to), side) in &sides {
-                let inside = *from >= 0 && *to <= LEFT + COLUMNS;
-                let free = self.taken[row].iter().all(|(start, end)| to < start || from > end);
-                if inside && free {
-                    self.taken[row].push((*from, *to));
-                    return Some((row, *side));
-                }
+/// Which part of the lower label row is taken.
+#[derive(Default)]
+struct Rows {
+    taken: Option<(i32, i32)>,
+}
+
+impl Rows {
+    /// Upper edge of a label of `width` at the mark at `x`: in the lower row while it is free there.
+    fn place(&mut self, x: i32, width: i32) -> i32 {
+        let (from, to) = match Side::of(x) {
+            Side::Left => (x - width, x),
+            Side::Right => (x, x + width),
+        };
+        match self.taken {
+            Some((start, end)) if from <= end && start <= to => LABEL_ROWS[0],
+            _ => {
+                self.taken = Some((from, to));
+                LABEL_ROWS[1]
             }
         }
-        None
     }
 }
 
@@ -133,10 +161,18 @@ mod tests {
 
     #[test]
     fn labels_do_not_lie_on_each_other() {
-        let mut labels = Labels::default();
-        assert_eq!(labels.place(LEFT + COLUMNS, 15), Some((1, Side::Left)));
-        assert_eq!(labels.place(LEFT + COLUMNS - 4, 14), Some((0, Side::Left)));
-        assert_eq!(labels.place(LEFT + COLUMNS - 8, 14), None);
-        assert_eq!(labels.place(LEFT, 14), Some((1, Side::Right)));
+        let mut rows = Rows::default();
+        assert_eq!(rows.place(LEFT + COLUMNS - 10, 100), LABEL_ROWS[1]);
+        assert_eq!(rows.place(LEFT + COLUMNS, 100), LABEL_ROWS[0]);
+        let mut rows = Rows::default();
+        assert_eq!(rows.place(LEFT, 100), LABEL_ROWS[1]);
+        assert_eq!(rows.place(LEFT + COLUMNS, 100), LABEL_ROWS[1]);
+    }
+
+    #[test]
+    fn no_line_crosses_the_label_of_the_other_mark() {
+        let right_end = [LEFT + COLUMNS, LEFT + COLUMNS - 15];
+        assert!(nearness(right_end[1]) < nearness(right_end[0]));
+        assert!(nearness(LEFT + 15) < nearness(LEFT));
     }
 }

@@ -1,0 +1,138 @@
+//! `memlab convert`: a snapshot to a trace, a trace to a snapshot.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::Context as _;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use crate::cli::args::{CodecChoice, ConvertArgs};
+use crate::cli::console::{Console, shown};
+use crate::cli::failure::refuse;
+use crate::cli::output::Pending;
+use crate::cli::{Status, input};
+use crate::export;
+use crate::format::{self, Codec, WriteOptions};
+use crate::model::Trace;
+
+/// What OUT is to become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    /// memlab's own format; it compresses itself.
+    Trace(Codec),
+    /// PyTorch's format, packed or not.
+    Snapshot(Packing),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Packing {
+    Plain,
+    Gzip,
+    Zstd,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ConvertArgs, console: &Console) -> anyhow::Result<Status> {
+    let target = target(&args.output, args.codec)?;
+    let mut pending = Pending::create(&args.output, args.force)?;
+    let input = input::one(&args.input, console, Ok)?;
+    for warning in input.trace.warnings.iter() {
+        console.warning(&input.label, &warning.text, warning.count);
+    }
+    write(&input.trace, target, pending.writer())
+        .with_context(|| format!("failed to write {}", shown(&args.output)))?;
+    let bytes = pending.commit()?;
+    console.wrote(&args.output, bytes);
+    Ok(Status::Done)
+}
+
+fn target(path: &Path, codec: Option<CodecChoice>) -> anyhow::Result<Target> {
+    let target = match endings(path) {
+        (Some("msgpack"), _) => Target::Trace(codec.map_or_else(Codec::default, codec_of)),
+        (Some("pickle" | "pkl"), _) => Target::Snapshot(Packing::Plain),
+        (Some("gz"), Some("pickle" | "pkl")) => Target::Snapshot(Packing::Gzip),
+        (Some("zst"), Some("pickle" | "pkl")) => Target::Snapshot(Packing::Zstd),
+        (Some("gz" | "zst"), Some("msgpack")) => {
+            return Err(refuse("a trace is not packed again", "it is compressed inside; see --codec"));
+        }
+        _ => {
+            return Err(refuse(
+                format!("cannot tell from its name what {} is to be", shown(path)),
+                "end OUT in .msgpack for a trace, or in .pickle, .pickle.gz or .pickle.zst for a snapshot",
+            ));
+        }
+    };
+    match (target, codec) {
+        (Target::Snapshot(_), Some(_)) => Err(refuse(
+            "--codec is for traces",
+            "end OUT in .pickle.gz or .pickle.zst to compress a snapshot",
+        )),
+        _ => Ok(target),
+    }
+}
+
+/// The last ending of a file name and the one before it.
+fn endings(path: &Path) -> (Option<&str>, Option<&str>) {
+    let last = path.extension().and_then(OsStr::to_str);
+    let before = path.file_stem().map(Path::new).and_then(Path::extension).and_then(OsStr::to_str);
+    (last, before)
+}
+
+fn codec_of(choice: CodecChoice) -> Codec {
+    match choice {
+        CodecChoice::Zstd => Codec::Zstd,
+        CodecChoice::Zlib => Codec::Zlib,
+        CodecChoice::None => Codec::None,
+    }
+}
+
+fn write(trace: &Trace, target: Target, out: &mut impl Write) -> anyhow::Result<()> {
+    match target {
+        Target::Trace(codec) => {
+            format::write(trace, &WriteOptions { codec, ..WriteOptions::default() }, out)?;
+        }
+        Target::Snapshot(Packing::Plain) => export::write_snapshot(trace, out)?,
+        Target::Snapshot(Packing::Gzip) => {
+            let mut packed = GzEncoder::new(out, Compression::default());
+            export::write_snapshot(trace, &mut packed)?;
+            packed.finish()?;
+        }
+        Target::Snapshot(Packing::Zstd) => {
+            let mut packed = zstd::Encoder::new(out, 0)?;
+            packed.include_checksum(true)?;
+            export::write_snapshot(trace, &mut packed)?;
+            packed.finish()?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn of(name: &str) -> Option<Target> {
+        target(Path::new(name), None).ok()
+    }
+
+    #[test]
+    fn the_name_says_the_direction() {
+        assert_eq!(of("a/b.msgpack"), Some(Target::Trace(Codec::default())));
+        assert_eq!(of("b.pickle"), Some(Target::Snapshot(Packing::Plain)));
+        assert_eq!(of("v.1.pickle.gz"), Some(Target::Snapshot(Packing::Gzip)));
+        assert_eq!(of("b.pickle.zst"), Some(Target::Snapshot(Packing::Zstd)));
+        for odd in ["b", "b.txt", "b.gz", "b.msgpack.zst", "-", ".pickle"] {
+            assert_eq!(of(odd), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_codec_is_for_traces_only() {
+        let trace = target(Path::new("b.msgpack"), Some(CodecChoice::None)).unwrap();
+        assert_eq!(trace, Target::Trace(Codec::None));
+        assert!(target(Path::new("b.pickle"), Some(CodecChoice::Zstd)).is_err());
+    }
+}

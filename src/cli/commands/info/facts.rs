@@ -1,0 +1,227 @@
+//! The facts of a file, as plain data for JSON and for the screen.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::cli::input::Input;
+use crate::model::{
+    Action, BlockState, DeviceTrace, MarkKind, NO_TIME, ProcessFacts, SettingValue, Settings, Trace,
+};
+use crate::report::WarningRow;
+
+/// One file.
+#[derive(Debug, Serialize)]
+pub(super) struct FileFacts {
+    pub path: String,
+    pub format: &'static str,
+    /// As stored, compressed or not.
+    pub file_bytes: u64,
+    pub complete: bool,
+    pub events: u64,
+    pub frames: u64,
+    pub stacks: u64,
+    pub process: BTreeMap<String, Value>,
+    pub settings: BTreeMap<String, Value>,
+    pub annotations: u64,
+    /// Marks by kind.
+    pub marks: BTreeMap<&'static str, u64>,
+    pub tensors: u64,
+    pub holders: u64,
+    pub devices: Vec<DeviceRow>,
+    pub warnings: Vec<WarningRow>,
+}
+
+/// One device of a file.
+#[derive(Debug, Serialize)]
+pub(super) struct DeviceRow {
+    pub device: u32,
+    pub name: Option<String>,
+    pub total_bytes: Option<u64>,
+    pub events: u64,
+    /// Events by action, those that occur.
+    pub actions: BTreeMap<&'static str, u64>,
+    pub streams: u64,
+    /// Unix microseconds; `null` when no event has a time.
+    pub first_time_us: Option<i64>,
+    pub last_time_us: Option<i64>,
+    /// The final state; `null` when the file does not have it.
+    pub segments: Option<SegmentsRow>,
+}
+
+/// The final state of a device, in numbers.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct SegmentsRow {
+    pub segments: u64,
+    pub bytes: u64,
+    pub blocks: u64,
+    /// Blocks in use or pending.
+    pub active_blocks: u64,
+    pub active_bytes: u64,
+}
+
+impl FileFacts {
+    /// Counts what is in `input`.
+    pub(super) fn of(input: &Input) -> Self {
+        let trace = &input.trace;
+        let mut marks = BTreeMap::new();
+        for mark in &trace.marks {
+            *marks.entry(mark_name(mark.kind)).or_default() += 1;
+        }
+        let row = |warning: &crate::model::Warning| WarningRow {
+            kind: warning.kind.to_owned(),
+            count: warning.count,
+            text: warning.text.clone(),
+        };
+        Self {
+            path: input.label.clone(),
+            format: trace.format.name(),
+            file_bytes: input.file_bytes,
+            complete: trace.complete,
+            events: trace.event_count() as u64,
+            frames: trace.frames.len() as u64,
+            // Number 0 is the empty stack.
+            stacks: trace.stacks.len().saturating_sub(1) as u64,
+            process: process(&trace.process),
+            settings: settings(&trace.settings),
+            annotations: trace.annotations.len() as u64,
+            marks,
+            tensors: trace.tensors.len() as u64,
+            holders: trace.holders.len() as u64,
+            devices: trace.devices.iter().map(|device| device_row(trace, device)).collect(),
+            warnings: trace.warnings.iter().map(row).collect(),
+        }
+    }
+}
+
+fn mark_name(kind: MarkKind) -> &'static str {
+    match kind {
+        MarkKind::Step => "step",
+        MarkKind::Phase => "phase",
+        MarkKind::Module => "module",
+        MarkKind::User => "user",
+    }
+}
+
+fn device_row(trace: &Trace, entry: &DeviceTrace) -> DeviceRow {
+    let known = trace.process.devices.iter().find(|facts| facts.device == entry.device);
+    let mut counts = [0u64; Action::ALL.len()];
+    for &action in &entry.events.actions {
+        counts[action as usize] += 1;
+    }
+    let occurring = Action::ALL.iter().zip(counts).filter(|(_, count)| *count > 0);
+    let times = || entry.events.times_us.iter().copied().filter(|&time| time != NO_TIME);
+    DeviceRow {
+        device: entry.device.0,
+        name: known.map(|facts| facts.name.clone()).filter(|name| !name.is_empty()),
+        total_bytes: known.and_then(|facts| facts.total_bytes),
+        events: entry.events.len() as u64,
+        actions: occurring.map(|(action, count)| (action.name(), count)).collect(),
+        streams: entry.events.stream_values.len() as u64,
+        first_time_us: times().min(),
+        last_time_us: times().max(),
+        segments: entry.segments.as_deref().map(segments_row),
+    }
+}
+
+fn segments_row(segments: &[crate::model::Segment]) -> SegmentsRow {
+    let mut row = SegmentsRow { segments: segments.len() as u64, ..SegmentsRow::default() };
+    for segment in segments {
+        row.bytes = row.bytes.saturating_add(segment.bytes);
+        row.blocks += segment.blocks.len() as u64;
+        for block in segment.blocks.iter().filter(|block| block.state != BlockState::Inactive) {
+            row.active_blocks += 1;
+            row.active_bytes = row.active_bytes.saturating_add(block.bytes);
+        }
+    }
+    row
+}
+
+fn process(facts: &ProcessFacts) -> BTreeMap<String, Value> {
+    let ProcessFacts {
+        rank,
+        local_rank,
+        world_size,
+        pid,
+        torch_version,
+        cuda_version,
+        python_version,
+        writer,
+        devices: _,
+        lost_events,
+        other,
+    } = facts;
+    let numbers = [
+        ("rank", *rank),
+        ("local_rank", *local_rank),
+        ("world_size", *world_size),
+        ("pid", *pid),
+        ("lost_events", Some(*lost_events).filter(|&lost| lost > 0)),
+    ];
+    let texts = [
+        ("torch_version", torch_version),
+        ("cuda_version", cuda_version),
+        ("python_version", python_version),
+        ("writer", writer),
+    ];
+    let mut all = other.clone();
+    all.extend(numbers.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))));
+    all.extend(texts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?.into()))));
+    all
+}
+
+fn settings(settings: &Settings) -> BTreeMap<String, Value> {
+    settings.values.iter().map(|(key, value)| (key.clone(), setting(value))).collect()
+}
+
+fn setting(value: &SettingValue) -> Value {
+    match value {
+        SettingValue::Bool(value) => (*value).into(),
+        SettingValue::Int(value) => integer(*value),
+        SettingValue::Float(value) => (*value).into(),
+        SettingValue::Text(value) => value.clone().into(),
+        SettingValue::Map(map) => map.iter().map(|(key, value)| (key.clone(), integer(*value))).collect(),
+    }
+}
+
+/// JSON numbers end at 64 bits here; what is larger becomes text rather than a rounded number.
+fn integer(value: i128) -> Value {
+    match (u64::try_from(value), i64::try_from(value)) {
+        (Ok(value), _) => value.into(),
+        (_, Ok(value)) => value.into(),
+        _ => value.to_string().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::TraceBuilder;
+
+    #[test]
+    fn events_are_counted_by_device_and_action() {
+        let trace = TraceBuilder::new()
+            .segment_alloc(0x1000, 2 << 20)
+            .alloc(0x1000, 512)
+            .free(0x1000, 512)
+            .device(1)
+            .oom(4096, 17)
+            .build();
+        let facts = FileFacts::of(&Input::for_test("a.pickle", trace));
+        assert_eq!((facts.events, facts.devices.len()), (5, 2));
+        let actions: Vec<_> = facts.devices[0].actions.iter().map(|(name, count)| (*name, *count)).collect();
+        let expected = [("alloc", 1), ("free_completed", 1), ("free_requested", 1), ("segment_alloc", 1)];
+        assert_eq!(actions, expected);
+        assert_eq!(facts.devices[1].actions.get("oom"), Some(&1));
+        assert_eq!(facts.devices[0].first_time_us, Some(1_000_000));
+        assert_eq!(facts.devices[0].last_time_us, Some(1_000_030));
+    }
+
+    #[test]
+    fn integers_are_never_rounded() {
+        assert_eq!(integer(-1).to_string(), "-1");
+        assert_eq!(integer(i128::from(u64::MAX)).to_string(), "18446744073709551615");
+        assert_eq!(integer(i128::from(u64::MAX) + 1).to_string(), "\"18446744073709551616\"");
+    }
+}

@@ -1,0 +1,25 @@
+//! One file per command: takes its arguments, lets the floors below work, puts the text where it belongs.
+
+mod analyze;
+mod convert;
+mod generate;
+mod info;
+mod lines;
+mod summary;
+
+use super::Status;
+use super::args::Command;
+use super::console::Console;
+
+/// Runs `command`. Errors are what stopped it; failures that left something to show are in the status.
+pub(crate) fn run(command: Command, console: &Console) -> anyhow::Result<Status> {
+    match command {
+        Command::Analyze(args) => analyze::run(&args, console),
+        Command::Convert(args) => convert::run(&args, console),
+        Command::Info(args) => info::run(&args, console),
+        Command::Lines(args) => lines::run(&args, console),
+        Command::Summary(args) => summary::run(&args, console),
+        Command::Completions(args) => generate::completions(args.shell, console),
+        Command::Man => generate::manual(console),
+    }
+}

@@ -1,0 +1,87 @@
+//! Texts of `--help` that are longer than a line.
+
+use std::sync::LazyLock;
+
+use crate::format;
+
+pub(crate) const ABOUT: &str =
+    "GPU memory, explained: which line held it, how much is fragmentation, and why it ran out";
+
+pub(crate) const LONG_ABOUT: &str = "\
+GPU memory, explained. memlab reads a PyTorch memory snapshot (torch.cuda.memory._dump_snapshot) or its own \
+trace, rebuilds every allocation to the byte, and says which lines of your code held the memory at the peak, \
+how much of the reserved memory is fragmentation, and why an out-of-memory error happened. It needs no GPU, \
+executes nothing from the file and sends nothing anywhere.";
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  memlab analyze snapshot.pickle              a summary on one screen
+  memlab analyze snapshot.pickle -o report    report.md, report.json and pictures in report/
+  memlab lines snapshot.pickle --top 5        the lines that held most memory at the peak
+  memlab convert snapshot.pickle trace.msgpack";
+
+const CODES: &str = "\
+Exit codes:
+  0  done; also when the reader of a pipe closes it early
+  1  a gate that was asked for failed (no command of this version has one)
+  2  an error: usage, or a file that could not be read or written; whatever could be done is done";
+
+const ENVIRONMENT: &str = "\
+Environment:
+  NO_COLOR                     no colour, unless --color says otherwise
+  FORCE_COLOR, CLICOLOR_FORCE  colour even into pipes, unless NO_COLOR is set";
+
+pub(crate) const ANALYZE: &str = "\
+Examples:
+  memlab analyze snapshot.pickle
+  memlab analyze trace.msgpack -o report --force
+  memlab analyze rank*.pickle --json | jq '.traces[].devices[].peak'
+  zcat snapshot.pickle.gz | memlab analyze - --group-by function";
+
+pub(crate) const CONVERT: &str = "\
+Examples:
+  memlab convert snapshot.pickle trace.msgpack
+  memlab convert trace.msgpack snapshot.pickle.gz    for pytorch.org/memory_viz
+  zcat snapshot.pickle.gz | memlab convert - trace.msgpack";
+
+pub(crate) const INFO: &str = "\
+Examples:
+  memlab info snapshot.pickle
+  memlab info *.pickle --json | jq '.traces[] | {path, events}'";
+
+pub(crate) const LINES: &str = "\
+Examples:
+  memlab lines snapshot.pickle --top 10
+  memlab lines snapshot.pickle --group-by module
+  memlab lines snapshot.pickle --csv > lines.csv";
+
+pub(crate) const SUMMARY: &str = "\
+Examples:
+  memlab summary snapshot.pickle
+  memlab summary snapshot.pickle --at 1200 --device 0
+  memlab summary snapshot.pickle --json | jq '.devices[0].stats[\"reserved_bytes.all.peak\"]'";
+
+pub(crate) const COMPLETIONS: &str = "\
+Examples:
+  memlab completions bash > ~/.local/share/bash-completion/completions/memlab
+  memlab completions fish > ~/.config/fish/completions/memlab.fish";
+
+pub(crate) const MAN: &str = "\
+Examples:
+  memlab man > memlab.1
+  memlab man | man -l -";
+
+/// What follows the options in `memlab --help`.
+pub(crate) fn long_notes() -> String {
+    format!("{EXAMPLES}\n\n{CODES}\n\n{ENVIRONMENT}")
+}
+
+/// `0.1.0 (trace format 1)`.
+pub(crate) fn version() -> &'static str {
+    static VERSION: LazyLock<String> =
+        LazyLock::new(|| format!("{} (trace format {})", env!("CARGO_PKG_VERSION"), format::VERSION.0));
+    &VERSION
+}
+
+/// The name under which memlab signs what it writes: `memlab 0.1.0`.
+pub(crate) const TOOL: &str = concat!("memlab ", env!("CARGO_PKG_VERSION"));

@@ -1,0 +1,202 @@
+//! Inputs: checked, read side by side, kept in the order of the arguments.
+//!
+//! Owns the policy of standard input (only when asked for by `-`, only once, never from a terminal) and the
+//! parallel run over several traces. One that fails does not stop the others.
+
+use std::io::{self, IsTerminal as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use rayon::prelude::*;
+
+use super::Status;
+use super::console::{Console, shown};
+use super::failure::refuse;
+use super::progress::Progress;
+use crate::analysis;
+use crate::import::{self, ReadOptions};
+use crate::model::{DeviceId, Trace};
+use crate::units::{Bytes, Count};
+
+/// A trace as it came in.
+#[derive(Debug)]
+pub(crate) struct Input {
+    /// Path as given; it stands in reports.
+    pub label: String,
+    /// Size of the file as it is stored, in bytes.
+    pub file_bytes: u64,
+    /// What is in it.
+    pub trace: Trace,
+    /// How long reading took.
+    read_in: Duration,
+}
+
+/// Reads every path and does `work` on it, in parallel; results are in the order of `paths`.
+///
+/// # Errors
+/// Only when standard input is asked for and cannot be used. What goes wrong with one path is in its result.
+pub(crate) fn each<T: Send>(
+    paths: &[PathBuf],
+    console: &Console,
+    work: impl Fn(Input) -> anyhow::Result<T> + Sync,
+) -> anyhow::Result<Vec<anyhow::Result<T>>> {
+    check_standard_input(paths)?;
+    let progress = console.progress();
+    let results: Vec<_> = paths
+        .par_iter()
+        .map(|path| {
+            let input = read(path, &progress)?;
+            let note = input.read_note();
+            let result = work(input).with_context(|| format!("failed to analyze {}", shown(path)))?;
+            Ok((result, note))
+        })
+        .collect();
+    drop(progress);
+    let tell = |(result, note): (T, String)| {
+        console.detail(&note);
+        result
+    };
+    Ok(results.into_iter().map(|result| result.map(tell)).collect())
+}
+
+/// As [`each`], for a single path.
+pub(crate) fn one<T: Send>(
+    path: &Path,
+    console: &Console,
+    work: impl Fn(Input) -> anyhow::Result<T> + Sync,
+) -> anyhow::Result<T> {
+    each(&[path.to_owned()], console, work)?.pop().expect("one path gives one result")
+}
+
+/// Shows the failures among `results` and keeps the others, each with its place in the arguments.
+pub(crate) fn keep_good<T>(results: Vec<anyhow::Result<T>>, console: &Console) -> (Vec<(usize, T)>, Status) {
+    let mut status = Status::Done;
+    let mut good = Vec::with_capacity(results.len());
+    for (place, result) in results.into_iter().enumerate() {
+        match result {
+            Ok(value) => good.push((place, value)),
+            Err(error) => {
+                console.error(&error);
+                status = Status::Failed;
+            }
+        }
+    }
+    (good, status)
+}
+
+/// Refuses a device that is not in the trace, rather than showing nothing.
+pub(crate) fn require_device(trace: &Trace, device: Option<u32>) -> anyhow::Result<()> {
+    let Some(device) = device.filter(|&device| trace.device(DeviceId(device)).is_none()) else {
+        return Ok(());
+    };
+    let known: Vec<_> = trace.devices.iter().map(|entry| entry.device.0.to_string()).collect();
+    let hint = match known.as_slice() {
+        [] => "the trace has no device at all".to_owned(),
+        _ => format!("the trace has device {}", known.join(", ")),
+    };
+    Err(refuse(format!("there is no device {device} in the trace"), hint))
+}
+
+/// Refuses a window that begins behind the last event.
+pub(crate) fn require_window(trace: &Trace, options: &analysis::Options) -> anyhow::Result<()> {
+    let from = options.window.as_ref().map(|window| window.start).filter(|&from| from > 0);
+    require_event(trace, options.device, from)
+}
+
+/// Refuses an event number that no device (or not the chosen one) reaches.
+pub(crate) fn require_event(trace: &Trace, device: Option<u32>, event: Option<u64>) -> anyhow::Result<()> {
+    let chosen = trace.devices.iter().filter(|entry| device.is_none_or(|device| entry.device.0 == device));
+    let events = chosen.map(|entry| entry.events.len() as u64).max().unwrap_or(0);
+    match event {
+        Some(event) if event >= events => Err(refuse(
+            format!("there is no event {event} in the trace"),
+            format!("events count from 0 on each device, and there are {events}"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+impl Input {
+    fn read_note(&self) -> String {
+        format!(
+            "Read {} ({}, {} events) in {:.0?}",
+            self.label,
+            Bytes(self.file_bytes),
+            Count(self.trace.event_count() as u64),
+            self.read_in
+        )
+    }
+}
+
+#[cfg(test)]
+impl Input {
+    /// A trace that was read from nowhere.
+    pub(crate) fn for_test(label: &str, trace: Trace) -> Self {
+        Self { label: label.to_owned(), file_bytes: 0, trace, read_in: Duration::ZERO }
+    }
+}
+
+fn read(path: &Path, progress: &Progress) -> anyhow::Result<Input> {
+    let began = Instant::now();
+    let tick = progress.input();
+    let seen = AtomicU64::new(0);
+    let on_progress = |done, total| {
+        seen.fetch_max(done, Relaxed);
+        tick(done, total);
+    };
+    let trace = import::read_path(path, &ReadOptions::default(), &on_progress)
+        .with_context(|| format!("failed to read {}", shown(path)))?;
+    // A pipe has no length; what was read from it has.
+    let file = path.metadata().ok().filter(|found| found.is_file() && !is_standard_input(path));
+    let file_bytes = file.map_or(seen.load(Relaxed), |found| found.len());
+    Ok(Input { label: path.display().to_string(), file_bytes, trace, read_in: began.elapsed() })
+}
+
+fn check_standard_input(paths: &[PathBuf]) -> anyhow::Result<()> {
+    match paths.iter().filter(|path| is_standard_input(path)).count() {
+        1 if io::stdin().is_terminal() => Err(refuse(
+            "standard input is a terminal",
+            "`-` reads a trace from a pipe, for example: zcat snapshot.pickle.gz | memlab analyze -",
+        )),
+        0 | 1 => Ok(()),
+        _ => Err(refuse("standard input can be read only once", "give `-` only once")),
+    }
+}
+
+fn is_standard_input(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::model::TraceBuilder;
+
+    #[test]
+    fn standard_input_is_taken_once() {
+        let twice = check_standard_input(&["-".into(), "-".into()]).unwrap_err();
+        assert!(twice.to_string().contains("only once"));
+        assert!(check_standard_input(&["./-".into(), "./-".into()]).is_ok());
+    }
+
+    #[test]
+    fn a_device_that_is_not_there_is_refused_with_those_that_are() {
+        let trace = TraceBuilder::new().alloc(512, 512).device(2).alloc(512, 512).build();
+        assert!(require_device(&trace, Some(2)).is_ok());
+        assert!(require_device(&trace, None).is_ok());
+        let error = require_device(&trace, Some(1)).unwrap_err();
+        assert_eq!(super::super::failure::describe(&error).hint.unwrap(), "the trace has device 0, 2");
+    }
+
+    #[test]
+    fn events_end_with_the_trace() {
+        let trace = TraceBuilder::new().alloc(512, 512).free(512, 512).device(1).alloc(512, 512).build();
+        assert!(require_event(&trace, None, Some(2)).is_ok());
+        assert!(require_event(&trace, None, Some(3)).is_err());
+        assert!(require_event(&trace, Some(1), Some(1)).is_err());
+        assert!(require_event(&trace, None, None).is_ok());
+    }
+}

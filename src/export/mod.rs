@@ -1,0 +1,2 @@
+//! Stub: replaced by the export branch.
+//! Stub.

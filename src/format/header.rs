@@ -1,0 +1,101 @@
+//! The first and the last chunk of a file.
+
+use std::io;
+
+use crate::error::{Error, Result};
+use crate::model::{DeviceId, Trace, Warnings};
+
+use super::chunk::{Chunk, Kind};
+use super::cursor::Parse;
+use super::events_read::{Plan, lost};
+use super::fields::{read_map, read_pair};
+use super::packer::MapPacker;
+use super::write::Sink;
+use super::{MAX_DEVICES, VERSION};
+
+/// Writes the header.
+pub(super) fn write_header(sink: &mut Sink<'_>) -> io::Result<()> {
+    let mut facts = MapPacker::default();
+    facts.key("version").array(2).uint(VERSION.0.into()).uint(VERSION.1.into());
+    facts.key("writer").text(concat!("memlab ", env!("CARGO_PKG_VERSION")));
+    sink.emit(Kind::Header, facts, MapPacker::default(), |_| 0)
+}
+
+/// Checks the header. What it says beside the version is for people.
+///
+/// # Errors
+/// When the major version is newer than this reader's.
+pub(super) fn check(chunk: &Chunk<'_>, warnings: &mut Warnings) -> Result<()> {
+    let mut major = u64::from(VERSION.0);
+    let read = read_map(chunk.facts, warnings, |key, cursor| {
+        match key {
+            "version" => major = read_pair(cursor)?.0,
+            "writer" => _ = cursor.text()?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    });
+    if major > VERSION.0.into() {
+        return Err(Error::UnsupportedVersion { found: major, supported: VERSION.0.into() });
+    }
+    read.map_err(|fault| Error::corrupt(chunk.offset, format_args!("bad header: {}", fault.what())))
+}
+
+/// Writes the trailer. `complete` traces are closed cleanly.
+pub(super) fn write_trailer(sink: &mut Sink<'_>, trace: &Trace) -> io::Result<()> {
+    let mut facts = MapPacker::default();
+    facts.key("clean").bool(trace.complete);
+    facts.uint("chunks", sink.chunks());
+    let packer = facts.key("devices");
+    packer.array(trace.devices.len());
+    for device in &trace.devices {
+        packer.array(2).uint(device.device.0.into()).uint(device.events.len() as u64);
+    }
+    sink.emit(Kind::Trailer, facts, MapPacker::default(), |_| 0)
+}
+
+/// What the trailer says.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Trailer {
+    clean: bool,
+    chunks: Option<u64>,
+    devices: Vec<(u64, u64)>,
+}
+
+impl Trailer {
+    pub(super) fn read(chunk: &Chunk<'_>, warnings: &mut Warnings) -> Parse<Self> {
+        let mut trailer = Self::default();
+        read_map(chunk.facts, warnings, |key, cursor| {
+            match key {
+                "clean" => trailer.clean = cursor.bool()?,
+                "chunks" => trailer.chunks = Some(cursor.uint()?),
+                "devices" => {
+                    trailer.devices =
+                        (0..cursor.array()?).map(|_| read_pair(cursor)).collect::<Parse<_>>()?;
+                }
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        Ok(trailer)
+    }
+
+    /// Holds what was found against what should be there.
+    pub(super) fn compare(&self, trace: &mut Trace, plan: &Plan<'_>, chunks: u64) {
+        if !self.clean {
+            trace.complete = false;
+        }
+        if self.chunks.is_some_and(|stated| stated != chunks) {
+            trace.complete = false;
+            let stated = self.chunks.unwrap_or(0);
+            trace
+                .warnings
+                .add("missing-chunk", || format!("the trace should have {stated} chunks and has {chunks}"));
+        }
+        for &(device, events) in self.devices.iter().take(MAX_DEVICES) {
+            let Ok(device) = u32::try_from(device) else { continue };
+            lost(trace, events.min(super::MAX_EVENT_NUMBER).saturating_sub(plan.end_of(device)), device);
+            trace.device_mut(DeviceId(device));
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Reading a whole trace.
+//!
+//! Owns the order: find the chunks, check the header, tables, then everything that names them, events last
+//! and in parallel. A fault inside one chunk costs that chunk and a warning, nothing else.
+
+use crate::error::{Error, Result};
+use crate::model::{Format, Trace};
+
+use super::budget::Budget;
+use super::chunk::{Chunk, Kind, MAGIC};
+use super::codec::Unpacker;
+use super::cursor::{Fault, Parse};
+use super::events_read::Plan;
+use super::fields::read_map;
+use super::header::{self, Trailer};
+use super::ids::Ids;
+use super::segments::StateSoFar;
+use super::tables::{self, TableFacts};
+use super::walk::walk;
+use super::{annotations, holders, marks, notes, process, segments, settings, tensors};
+
+/// Whether `bytes` begin like a memlab trace of any version. Nine bytes decide.
+#[must_use]
+pub fn is_trace(bytes: &[u8]) -> bool {
+    bytes.starts_with(&MAGIC) && bytes.get(MAGIC.len()) == Some(&(Kind::Header as u8))
+}
+
+/// Reads a trace.
+///
+/// Faults inside the file become warnings of the trace and make it not [`Trace::complete`]: `truncated` (no
+/// trailer: the job was killed, or the file was cut), `damaged-chunk`, `missing-chunk`, `missing-table`,
+/// `missing-events`, `unknown-id`, `trailing-bytes`. `unknown-chunk`, `unknown-key` and `unknown-action` come
+/// from newer minor versions; they leave it complete.
+///
+/// # Errors
+/// [`Error::UnknownFormat`] when the bytes do not begin like a trace, [`Error::UnsupportedVersion`] when they
+/// are of a newer major version, [`Error::Corrupt`] when the header contradicts itself or no chunk is whole.
+pub fn read(bytes: &[u8]) -> Result<Trace> {
+    if !is_trace(bytes) {
+        let what = if bytes.is_empty() { "it is empty".to_owned() } else { format!("{:02x?}", start(bytes)) };
+        return Err(Error::UnknownFormat { what });
+    }
+    let mut context = Context::new();
+    let found = walk(bytes, &mut context.trace.warnings);
+    let Some(first) = found.chunks.first() else {
+        return Err(Error::corrupt(0, "no whole chunk"));
+    };
+    context.trace.complete = found.intact && found.cut_bytes == 0;
+    if first.kind == Kind::Header as u64 {
+        header::check(first, &mut context.trace.warnings)?;
+    }
+    let end = recording_end(&found.chunks, bytes.len(), &mut context.trace);
+    let mut reading = Reading::default();
+    for chunk in &found.chunks[..end] {
+        if Kind::from_number(chunk.kind) == Some(Kind::Tables)
+            && let Err(fault) = context.tables(chunk)
+        {
+            damaged(&mut context.trace, chunk, fault);
+        }
+    }
+    for chunk in &found.chunks[..end] {
+        if let Err(fault) = reading.take(chunk, &mut context) {
+            damaged(&mut context.trace, chunk, fault);
+        }
+    }
+    Ok(reading.finish(context, end as u64, found.cut_bytes))
+}
+
+fn start(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.len().min(MAGIC.len())]
+}
+
+/// What reading needs at every chunk.
+pub(super) struct Context {
+    pub(super) trace: Trace,
+    pub(super) ids: Ids,
+    pub(super) budget: Budget,
+    pub(super) unpacker: Unpacker,
+}
+
+impl Context {
+    fn new() -> Self {
+        let trace = Trace { format: Format::MemlabTrace, ..Trace::default() };
+        Self { trace, ids: Ids::default(), budget: Budget::default(), unpacker: Unpacker::default() }
+    }
+
+    fn tables(&mut self, chunk: &Chunk<'_>) -> Parse<()> {
+        let facts = TableFacts::read(chunk, &mut self.trace.warnings)?;
+        if !self.budget.spend(facts.cost(chunk.raw_len), chunk.end) {
+            return Err(Fault::Wrong("larger tables than a file of this length may hold"));
+        }
+        tables::read(chunk, &facts, &mut self.trace, &mut self.ids, &mut self.unpacker)
+    }
+}
+
+/// What is put together only at the end.
+#[derive(Default)]
+struct Reading<'a> {
+    plan: Plan<'a>,
+    states: Vec<StateSoFar>,
+    trailer: Option<Trailer>,
+}
+
+impl<'a> Reading<'a> {
+    fn take(&mut self, chunk: &'a Chunk<'a>, context: &mut Context) -> Parse<()> {
+        let Some(kind) = Kind::from_number(chunk.kind) else {
+            context.trace.warnings.add("unknown-chunk", || {
+                format!("chunks of kind {} are not known to this version and were skipped", chunk.kind)
+            });
+            return Ok(());
+        };
+        match kind {
+            Kind::Header | Kind::Tables => Ok(()),
+            Kind::Events => self.plan.add(chunk, &mut context.budget, &mut context.trace),
+            Kind::Segments => segments::read(chunk, context, &mut self.states),
+            Kind::Settings => settings::read(chunk, context),
+            Kind::Annotations => annotations::read(chunk, context),
+            Kind::Process => process::read(chunk, context),
+            Kind::Marks => marks::read(chunk, context),
+            Kind::Tensors => tensors::read(chunk, context),
+            Kind::Holders => holders::read(chunk, context),
+            Kind::Warnings => notes::read(chunk, context),
+            Kind::Trailer => {
+                self.trailer = Some(Trailer::read(chunk, &mut context.trace.warnings)?);
+                Ok(())
+            }
+        }
+    }
+
+    fn finish(self, context: Context, chunks: u64, cut_bytes: usize) -> Trace {
+        let Context { mut trace, ids, .. } = context;
+        if let Some(trailer) = &self.trailer {
+            // The trailer counts the chunks before it.
+            trailer.compare(&mut trace, &self.plan, chunks.saturating_sub(1));
+        } else {
+            trace.complete = false;
+            trace.warnings.add("truncated", || {
+                format!(
+                    "the recording was not closed: the file ends without a trailer, and its last {cut_bytes} bytes hold no whole chunk"
+                )
+            });
+        }
+        for state in self.states {
+            // A state from before the last event is not the final one.
+            let end = self.plan.end_of(state.device);
+            if state.events.is_none_or(|events| events >= end) {
+                trace.device_mut(crate::model::DeviceId(state.device)).segments = Some(state.segments);
+            }
+        }
+        self.plan.decode(&mut trace, &ids);
+        trace
+    }
+}
+
+/// How many chunks belong to the recording: up to its trailer, or to the header of another one.
+fn recording_end(chunks: &[Chunk<'_>], length: usize, trace: &mut Trace) -> usize {
+    let trailer = chunks.iter().position(|chunk| chunk.kind == Kind::Trailer as u64);
+    let second = chunks.iter().skip(1).position(|chunk| chunk.kind == Kind::Header as u64);
+    let end = match (trailer, second) {
+        (Some(trailer), Some(second)) => (trailer + 1).min(second + 1),
+        (Some(trailer), None) => trailer + 1,
+        (None, Some(second)) => second + 1,
+        (None, None) => return chunks.len(),
+    };
+    let at = chunks[end - 1].end;
+    if at < length {
+        trace.warnings.add("trailing-bytes", || {
+            format!("{} bytes behind the end of the recording, at byte {at}, were not read", length - at)
+        });
+    }
+    end
+}
+
+/// Says that a chunk was skipped.
+pub(super) fn damaged(trace: &mut Trace, chunk: &Chunk<'_>, fault: Fault) {
+    trace.complete = false;
+    trace.warnings.add("damaged-chunk", || {
+        format!("the chunk of kind {} at byte {} was skipped: {}", chunk.kind, chunk.offset, fault.what())
+    });
+}
+
+/// The facts of chunks that state nothing but their number of rows.
+pub(super) fn read_count(chunk: &Chunk<'_>, context: &mut Context) -> Parse<usize> {
+    let mut count = 0;
+    read_map(chunk.facts, &mut context.trace.warnings, |key, cursor| {
+        if key != "count" {
+            return Ok(false);
+        }
+        count = cursor.uint32()? as usize;
+        Ok(true)
+    })?;
+    Ok(count)
+}

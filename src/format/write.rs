@@ -1,0 +1,118 @@
+//! Writing a whole trace.
+//!
+//! Owns the order of chunks and the sink that counts them. Table rows go out just before the chunk that first
+//! names them, so the file can be read, or cut, anywhere. The same trace and options give the same bytes.
+
+use std::io::{self, Write};
+
+use crate::error::Result;
+use crate::model::Trace;
+
+use super::budget::Budget;
+use super::chunk::{Kind, pack};
+use super::codec::Codec;
+use super::packer::MapPacker;
+use super::tables_write::{Position, write_until};
+use super::{
+    MAX_CHUNK_EVENTS, annotations, events_write, header, holders, marks, notes, process, segments, settings,
+    tensors,
+};
+
+/// How to write a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// Compression.
+    pub codec: Codec,
+    /// Level of the codec: 1 to 22 for Zstandard, 0 to 9 for zlib.
+    pub level: i32,
+    /// Events per chunk, 1 to 1,048,576. Smaller chunks lose less when a job is killed, larger ones take a
+    /// little less room.
+    pub chunk_events: usize,
+}
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        Self { codec: Codec::Zstd, level: 3, chunk_events: 16_384 }
+    }
+}
+
+/// Writes `trace` in the current version of the format.
+///
+/// Everything that a [`Trace`] carries is written, its warnings included; [`Trace::format`] is not, as the
+/// file is a memlab trace whatever its source was.
+///
+/// # Errors
+/// What `out` says, or that one text or one process fact is longer than a chunk may be (16 MiB).
+pub fn write(trace: &Trace, options: &WriteOptions, out: &mut dyn Write) -> Result<()> {
+    let mut sink = Sink { out, options, position: 0, chunks: 0, budget: Budget::default() };
+    write_chunks(trace, &mut sink)?;
+    sink.out.flush()?;
+    Ok(())
+}
+
+fn write_chunks(trace: &Trace, sink: &mut Sink<'_>) -> io::Result<()> {
+    header::write_header(sink)?;
+    process::write(sink, &trace.process)?;
+    settings::write(sink, &trace.settings)?;
+    let mut written = Position::START;
+    for device in &trace.devices {
+        events_write::write_device(sink, trace, device, &mut written)?;
+    }
+    write_until(sink, trace, &mut written, Position::end(trace))?;
+    annotations::write(sink, trace)?;
+    marks::write(sink, &trace.marks)?;
+    tensors::write(sink, &trace.tensors)?;
+    holders::write(sink, &trace.holders)?;
+    for device in &trace.devices {
+        segments::write(sink, device)?;
+    }
+    notes::write(sink, &trace.warnings)?;
+    header::write_trailer(sink, trace)
+}
+
+/// Where chunks go.
+pub(super) struct Sink<'w> {
+    out: &'w mut dyn Write,
+    options: &'w WriteOptions,
+    position: usize,
+    chunks: u64,
+    budget: Budget,
+}
+
+impl Sink<'_> {
+    /// Writes one chunk. `cost` gives its cost against the file's budget from the length of the payload.
+    pub(super) fn emit(
+        &mut self,
+        kind: Kind,
+        facts: MapPacker,
+        payload: MapPacker,
+        cost: impl FnOnce(usize) -> u64,
+    ) -> io::Result<()> {
+        let (facts, payload) = (facts.into_bytes(), payload.into_payload());
+        let mut chunk = pack(kind, &facts, &payload, self.options.codec, self.options.level)?;
+        let cost = cost(payload.len());
+        if !self.budget.spend(cost, self.position + chunk.len()) {
+            // So regular that it compresses to nearly nothing. Readers bound what a short file may unpack
+            // to, so it goes out at its full length.
+            chunk = pack(kind, &facts, &payload, Codec::None, 0)?;
+            if !self.budget.spend(cost, self.position + chunk.len()) {
+                let what = "the trace is more regular than its format can hold";
+                return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
+            }
+        }
+        self.out.write_all(&chunk)?;
+        self.position += chunk.len();
+        self.chunks += 1;
+        Ok(())
+    }
+
+    /// Chunks so far.
+    pub(super) fn chunks(&self) -> u64 {
+        self.chunks
+    }
+
+    /// Events per chunk, within the format's bounds.
+    pub(super) fn chunk_events(&self) -> usize {
+        self.options.chunk_events.clamp(1, MAX_CHUNK_EVENTS)
+    }
+}

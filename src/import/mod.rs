@@ -1,0 +1,132 @@
+//! Import: bytes → trace.
+//!
+//! Owns the one entry that looks at the first bytes and picks a reader: memlab's own format, PyTorch's
+//! snapshot as pickle or JSON, each plain, gzip or zstd. Never executes anything from a file, never
+//! allocates what a file merely claims. Does not judge what was recorded: that is `rebuild`.
+
+mod graph;
+mod json;
+mod pickle;
+mod rows;
+mod snapshot;
+mod source;
+mod unpack;
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::format;
+use crate::model::Trace;
+
+use graph::Graph;
+use rows::Rows;
+
+/// Told how far reading is: bytes done, bytes in all (unpacked).
+type Progress<'a> = dyn Fn(u64, u64) + Sync + 'a;
+
+/// Limits of reading.
+#[derive(Clone, Debug)]
+pub struct ReadOptions {
+    /// Most bytes that a file may have, unpacked.
+    pub max_bytes: u64,
+    /// How many times its size a compressed file may grow when it is unpacked (beyond the first 64 MiB,
+    /// which are free). Real snapshots reach 10 to 30.
+    pub max_unpack_ratio: u64,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self { max_bytes: 64 << 30, max_unpack_ratio: 256 }
+    }
+}
+
+/// Reads the trace in file `path`; `-` is standard input.
+///
+/// # Errors
+/// When the file cannot be read, is nothing that memlab knows, contradicts itself or goes beyond a limit.
+pub fn read_path(path: &Path, options: &ReadOptions, progress: &Progress<'_>) -> Result<Trace> {
+    let source = source::open(path, options)?;
+    read_packed(source.bytes(), options, progress)
+}
+
+/// Reads the trace in `bytes`.
+///
+/// # Errors
+/// As [`read_path`].
+pub fn read_bytes(bytes: &[u8], options: &ReadOptions) -> Result<Trace> {
+    read_packed(bytes, options, &|_, _| {})
+}
+
+fn read_packed(bytes: &[u8], options: &ReadOptions, progress: &Progress<'_>) -> Result<Trace> {
+    let Some(unpacked) = unpack::unpack(bytes, options)? else {
+        return read_plain(bytes, options, progress);
+    };
+    let mut trace = read_plain(&unpacked.bytes, options, progress)?;
+    if let Some(fault) = unpacked.fault {
+        trace.complete = false;
+        trace.warnings.add("truncated", || fault);
+    }
+    Ok(trace)
+}
+
+fn read_plain(bytes: &[u8], options: &ReadOptions, progress: &Progress<'_>) -> Result<Trace> {
+    if bytes.is_empty() {
+        return Err(Error::corrupt(0, "the file is empty"));
+    }
+    if bytes.len() as u64 > options.max_bytes {
+        let (what, value) = ("bytes of the file", bytes.len() as u64);
+        return Err(Error::LimitExceeded { what, value, limit: options.max_bytes, offset: options.max_bytes });
+    }
+    match sniff(bytes) {
+        Kind::Memlab => format::read(bytes),
+        Kind::Pickle => read_pickle(bytes, true, progress),
+        Kind::Json => read_json(bytes),
+        Kind::Unknown => Err(Error::UnknownFormat { what: describe(bytes) }),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Memlab,
+    Pickle,
+    Json,
+    Unknown,
+}
+
+/// What `bytes` are. Pickles of protocol 2 and later begin with 0x80; older ones with the opcode of their
+/// outermost object, none of which begins a JSON text.
+fn sniff(bytes: &[u8]) -> Kind {
+    if format::is_trace(bytes) {
+        return Kind::Memlab;
+    }
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start();
+    match (bytes.first(), text.first()) {
+        (Some(0x80 | b'(' | b'}' | b']'), _) => Kind::Pickle,
+        (_, Some(b'{' | b'[')) => Kind::Json,
+        (Some(&first), _) if pickle::is_opcode(first) && bytes.trim_ascii_end().ends_with(b".") => Kind::Pickle,
+        _ => Kind::Unknown,
+    }
+}
+
+fn describe(bytes: &[u8]) -> String {
+    let start = &bytes[..bytes.len().min(16)];
+    match std::str::from_utf8(start) {
+        Ok(text) if !text.chars().any(char::is_control) => format!("it begins with `{text}`"),
+        _ => {
+            let hex: Vec<String> = start.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+            format!("it begins with the bytes {}", hex.join(" "))
+        }
+    }
+}
+
+fn read_pickle(bytes: &[u8], shortcuts: bool, progress: &Progress<'_>) -> Result<Trace> {
+    let mut rows = Rows::new(bytes.len());
+    let parsed = pickle::read(bytes, &mut rows, shortcuts, progress)?;
+    snapshot::build(parsed.graph, rows, parsed.root, parsed.truncated, bytes.len())
+}
+
+fn read_json(bytes: &[u8]) -> Result<Trace> {
+    let mut graph = Graph::new(bytes);
+    let root = json::read(bytes, &mut graph)?;
+    snapshot::build(graph, Rows::new(bytes.len()), root, false, bytes.len())
+}

@@ -1,0 +1,96 @@
+//! The documentation tells the truth: its links lead somewhere, and it explains every key that JSON has.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::inputs::analyzed;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn pages() -> Vec<PathBuf> {
+    let mut pages =
+        vec![root().join("README.md"), root().join("testdata/README.md"), root().join("benches/README.md")];
+    let docs = fs::read_dir(root().join("docs")).expect("there is a docs folder");
+    pages.extend(docs.map(|entry| entry.expect("a readable folder").path()));
+    pages.retain(|page| page.extension() == Some("md".as_ref()));
+    pages
+}
+
+/// Headings become anchors as GitHub makes them: lower case, no punctuation, hyphens for blanks.
+fn anchors(markdown: &str) -> BTreeSet<String> {
+    let headings = markdown.lines().filter(|line| line.starts_with('#'));
+    headings
+        .map(|line| {
+            let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+            let text: String =
+                line.trim_start_matches('#').trim().to_lowercase().chars().filter(kept).collect();
+            text.replace(' ', "-")
+        })
+        .collect()
+}
+
+fn links(markdown: &str) -> Vec<&str> {
+    let targets = markdown.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    targets.filter(|target| !target.contains("://") && !target.contains('\n')).collect()
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let mut dead = Vec::new();
+    for page in pages() {
+        let text = fs::read_to_string(&page).expect("a readable page");
+        for link in links(&text) {
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { page.clone() } else { page.with_file_name("").join(file) };
+            let headings = || anchors(&fs::read_to_string(&target).unwrap_or_default());
+            if !target.exists() || !anchor.is_empty() && !headings().contains(anchor) {
+                dead.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(dead.is_empty(), "dead links: {dead:#?}");
+}
+
+fn collect_keys(value: &Value, keys: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(object) => {
+            for (key, value) in object {
+                keys.insert(key.clone());
+                // Evidence is each rule's own.
+                if key != "evidence" {
+                    collect_keys(value, keys);
+                }
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| collect_keys(value, keys)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_key_of_the_report_is_explained() {
+    let page = fs::read_to_string(root().join("docs/reading-a-report.md")).expect("the page is there");
+    let mut keys = BTreeSet::new();
+    for (folder, name) in [("torch", "cnn"), ("torch", "oom"), ("torch", "ring"), ("cases", "C07_comb_50MiB")]
+    {
+        let report = serde_json::to_value(&analyzed(folder, name).report).expect("a report is JSON");
+        collect_keys(&report, &mut keys);
+    }
+    let missing: Vec<_> = keys.into_iter().filter(|key| !page.contains(&format!("`{key}`"))).collect();
+    assert!(missing.is_empty(), "docs/reading-a-report.md does not explain {missing:?}");
+}
+
+#[test]
+fn no_page_names_a_machine() {
+    for page in pages() {
+        let text = fs::read_to_string(&page).expect("a readable page");
+        for folder in ["work", "root", "farm"] {
+            assert!(!text.contains(&format!("/{folder}/")), "{} names /{folder}/", page.display());
+        }
+    }
+}
