@@ -27,7 +27,8 @@ fn message(error: &serde_json::Error) -> String {
 }
 
 fn offset(bytes: &[u8], line: usize, column: usize) -> usize {
-    let before: usize = bytes.split_inclusive(|&byte| byte == b'\n').take(line.saturating_sub(1)).map(<[u8]>::len).sum();
+    let before: usize =
+        bytes.split_inclusive(|&byte| byte == b'\n').take(line.saturating_sub(1)).map(<[u8]>::len).sum();
     (before + column).min(bytes.len())
 }
 
