@@ -37,18 +37,26 @@ pub(super) struct Walk<'a> {
     /// its address is handed out again, for example. Empty for a sound recording.
     leaving: Vec<(u32, u32)>,
     entering: Vec<(u32, u32)>,
+    /// Whether rows are in order of their `alloc` events, as they should be.
+    in_order: bool,
 }
 
 impl<'a> Walk<'a> {
     /// Prepares `history`: one pass over its allocations, a sort of its segment ranges.
     pub(super) fn new(history: &'a History) -> Self {
-        let mut walk = Self { history, edges: edges(history), leaving: Vec::new(), entering: Vec::new() };
+        let (leaving, entering) = (Vec::new(), Vec::new());
+        let mut walk = Self { history, edges: edges(history), leaving, entering, in_order: true };
         let allocations = &history.allocations;
         let covered = |event: u32, row: usize| {
             event == NONE || history.allocation_of_event.get(event as usize) == Some(&(row as u32))
         };
+        let mut last = NONE;
         for row in 0..allocations.len() {
             let alloc = allocations.alloc_events[row];
+            if alloc != NONE {
+                walk.in_order &= last == NONE || alloc > last;
+                last = alloc;
+            }
             if !covered(alloc, row) {
                 walk.entering.push((alloc, row as u32));
             }
@@ -73,12 +81,18 @@ impl<'a> Walk<'a> {
         pass_edges(&mut edges, Moment(0), tally);
         for row in (0..allocations.len()).filter(|&row| allocations.alloc_events[row] == NONE) {
             tally.alloc(row);
+            if is_initially_pending(allocations, row) {
+                tally.free(row);
+            }
         }
         tally.arrive(Moment(0));
+        // A row that was handed out already cannot be so again: the column of alloc events, which is far away
+        // by the time of the free, need not be looked at.
+        let mut next_row = 0;
         let (mut leaving, mut entering) = (self.leaving.as_slice(), self.entering.as_slice());
         for (event, &row) in self.history.allocation_of_event.iter().enumerate() {
             let (event, moment) = (event as u32, Moment::after(event as u64));
-            let enters = row != NONE && allocations.alloc_events[row as usize] == event;
+            let enters = row != NONE && row >= next_row && allocations.alloc_events[row as usize] == event;
             if row != NONE && !enters {
                 leave(allocations, row as usize, event, tally);
             }
@@ -91,6 +105,7 @@ impl<'a> Walk<'a> {
             }
             if enters {
                 tally.alloc(row as usize);
+                next_row = if self.in_order { row + 1 } else { 0 };
             }
             while let Some((&(_, row), rest)) = entering.split_first().filter(|(next, _)| next.0 <= event) {
                 tally.alloc(row as usize);
@@ -130,7 +145,8 @@ fn pass_edges(edges: &mut &[Edge], moment: Moment, tally: &mut impl Tally) {
 #[inline]
 fn leave(allocations: &Allocations, row: usize, event: u32, tally: &mut impl Tally) {
     let completed = allocations.free_completed_events[row];
-    if allocations.free_requested_events[row].min(completed) == event {
+    let requested = allocations.free_requested_events[row];
+    if requested.min(completed) == event && !is_initially_pending(allocations, row) {
         tally.free(row);
     }
     if completed == event {
@@ -138,11 +154,19 @@ fn leave(allocations: &Allocations, row: usize, event: u32, tally: &mut impl Tal
     }
 }
 
-/// The running totals; what most tallies keep.
+/// Whether `row` was given back before the recording, so that it is active at first but never allocated.
+#[inline]
+fn is_initially_pending(allocations: &Allocations, row: usize) -> bool {
+    let rows = &allocations.initially_pending;
+    !rows.is_empty() && rows.binary_search(&(row as u32)).is_ok()
+}
+
+/// The running totals of allocated, active and reserved bytes; what most tallies keep.
 #[derive(Clone)]
 pub(super) struct Totals<'a> {
     history: &'a History,
-    /// At the moment last arrived at.
+    /// At the moment last arrived at. Requested bytes are left out: hardly anybody asks for them, and they
+    /// are one more column to fetch at random.
     pub(super) usage: Usage,
 }
 
@@ -157,8 +181,6 @@ impl<'a> Totals<'a> {
         let bytes = self.history.allocations.block_bytes[row];
         self.usage.allocated_bytes = self.usage.allocated_bytes.saturating_add(bytes);
         self.usage.active_bytes = self.usage.active_bytes.saturating_add(bytes);
-        let requested = self.history.allocations.requested_bytes[row];
-        self.usage.requested_bytes = self.usage.requested_bytes.saturating_add(requested);
     }
 
     #[inline]
@@ -171,8 +193,6 @@ impl<'a> Totals<'a> {
     pub(super) fn complete(&mut self, row: usize) {
         let bytes = self.history.allocations.block_bytes[row];
         self.usage.active_bytes = self.usage.active_bytes.saturating_sub(bytes);
-        let requested = self.history.allocations.requested_bytes[row];
-        self.usage.requested_bytes = self.usage.requested_bytes.saturating_sub(requested);
     }
 
     pub(super) fn hold(&mut self, range: usize) {
@@ -334,7 +354,8 @@ mod tests {
         }
         fn arrive(&mut self, moment: Moment) {
             assert_eq!(moment, Moment(self.2), "moments come one by one");
-            assert_eq!(self.1.usage, usage(self.0, moment), "at {moment:?}");
+            let expected = Usage { requested_bytes: 0, ..usage(self.0, moment) };
+            assert_eq!(self.1.usage, expected, "at {moment:?}");
             self.2 += 1;
         }
     }
@@ -371,6 +392,25 @@ mod tests {
         history.allocations.alloc_events[1] = NONE;
         history.allocations.free_requested_events[1] = 1;
         history.allocations.free_completed_events[1] = 2;
+        check(&history);
+    }
+
+    #[test]
+    fn a_free_requested_before_the_recording_leaves_active_bytes_only() {
+        let trace = TraceBuilder::new().segment_alloc(0x1000, 4096).alloc(0x1000, 512).alloc(0x1200, 1024);
+        let (_, mut history) = history_of(&trace.free(0x1200, 1024).build());
+        history.allocations.alloc_events[0] = NONE;
+        history.allocations.initially_pending = vec![0];
+        history.allocations.free_completed_events[0] = 3;
+        check(&history);
+    }
+
+    #[test]
+    fn rows_out_of_order_are_told_all_the_same() {
+        let trace = TraceBuilder::new().segment_alloc(0x1000, 4096).alloc(0x1000, 512).alloc(0x1200, 1024);
+        let (_, mut history) = history_of(&trace.free(0x1200, 1024).build());
+        history.allocations.alloc_events.swap(0, 1);
+        history.allocation_of_event.swap(1, 2);
         check(&history);
     }
 }

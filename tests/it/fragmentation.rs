@@ -1,5 +1,5 @@
-//! Fragmentation, pools, steps and the timeline on the public cases: the byte figures that an independent
-//! counter printed for them.
+//! Fragmentation, pools, steps and the timeline: on the public cases the byte figures that an independent
+//! counter printed for them; on real recordings the incremental curves against the state at each sample.
 
 use memlab::model::{DeviceTrace, PoolId, Trace};
 use memlab::rebuild::{History, Moment, rebuild};
@@ -8,7 +8,7 @@ use memlab::tables::{
     fragmentation, lines, pools, steps, timeline,
 };
 
-use crate::case_files::load;
+use crate::inputs::{read, recording};
 
 const MIB: u64 = 1 << 20;
 
@@ -21,8 +21,8 @@ struct Case {
 }
 
 impl Case {
-    fn new(name: &str) -> Self {
-        let trace = load(name);
+    fn new(folder: &str, name: &str) -> Self {
+        let trace = read(&recording(folder, name));
         let history = rebuild(&trace, &trace.devices[0]);
         let grouping = Grouping::build(&trace, &trace.devices[0], &history, GroupBy::Line);
         let lines = lines(&trace, &trace.devices[0], &history, &grouping, None).unwrap();
@@ -43,7 +43,7 @@ impl Case {
         Moment::after(self.history.ooms.last().unwrap().event)
     }
 
-    /// Every figure twice: bytes must add up.
+    /// Bytes must add up, over all segments and over all pools.
     fn at(&self, moment: Moment) -> Fragmentation {
         let all = fragmentation(&self.history.state_at(moment), moment, &self.grouping).unwrap();
         assert_eq!(all.requested_bytes + all.rounding_bytes, all.allocated_bytes);
@@ -106,7 +106,7 @@ impl Case {
 
 #[test]
 fn c07_a_comb_of_keepers_strands_what_the_request_needs() {
-    let case = Case::new("C07_comb_50MiB");
+    let case = Case::new("cases", "C07_comb_50MiB");
     let all = case.at(case.oom());
     assert_eq!(all.reserved_bytes, 31_744 * MIB);
     assert_eq!(all.allocated_bytes, 18_304 * MIB);
@@ -128,7 +128,7 @@ fn c07_a_comb_of_keepers_strands_what_the_request_needs() {
 
 #[test]
 fn c10_a_pending_block_is_neither_free_nor_allocated() {
-    let case = Case::new("C10_spurious_oom_pending");
+    let case = Case::new("cases", "C10_spurious_oom_pending");
     let all = case.at(case.oom());
     assert_eq!(all.pending_free_bytes, 8_192 * MIB);
     assert_eq!((all.allocated_bytes, all.active_bytes), (71_680 * MIB, 79_872 * MIB));
@@ -137,7 +137,7 @@ fn c10_a_pending_block_is_neither_free_nor_allocated() {
 
 #[test]
 fn c16_a_kept_loss_grows_by_its_size_each_step() {
-    let case = Case::new("C16_loss_kept");
+    let case = Case::new("cases", "C16_loss_kept");
     assert_eq!(case.at(case.end()).allocated_bytes, 992 * MIB);
     let steps = case.steps();
     assert_eq!((steps.source.name(), steps.rows.len()), ("annotations", 20));
@@ -158,7 +158,7 @@ fn c16_a_kept_loss_grows_by_its_size_each_step() {
 
 #[test]
 fn c17_concatenation_leaves_a_staircase_of_free_segments() {
-    let case = Case::new("C17_eval_concat");
+    let case = Case::new("cases", "C17_eval_concat");
     let all = case.at(case.end());
     assert_eq!(all.allocated_bytes, 4_096 * MIB);
     assert_eq!(case.history.peaks.allocated.bytes, 7_168 * MIB);
@@ -171,7 +171,7 @@ fn c17_concatenation_leaves_a_staircase_of_free_segments() {
 
 #[test]
 fn c24_a_cache_that_is_wholly_free_is_not_stranded() {
-    let case = Case::new("C24_staircase_cache");
+    let case = Case::new("cases", "C24_staircase_cache");
     let all = case.at(case.end());
     assert_eq!((all.reserved_bytes, all.releasable_bytes), (22_528 * MIB, 22_528 * MIB));
     assert_eq!((all.allocated_bytes, all.stranded_bytes, all.pins.len()), (0, 0, 0));
@@ -181,7 +181,7 @@ fn c24_a_cache_that_is_wholly_free_is_not_stranded() {
 
 #[test]
 fn c26_a_one_shot_stream_holds_all_that_is_free() {
-    let case = Case::new("C26_one_shot_stream");
+    let case = Case::new("cases", "C26_one_shot_stream");
     let all = case.at(case.end());
     assert_eq!((all.reserved_bytes, all.allocated_bytes), (61_440 * MIB, 40_960 * MIB));
     assert_eq!(all.releasable_bytes, 20_480 * MIB);
@@ -193,7 +193,7 @@ fn c26_a_one_shot_stream_holds_all_that_is_free() {
 
 #[test]
 fn c37_growing_by_copy_peaks_at_two_generations() {
-    let case = Case::new("C37_kv_cat_growth");
+    let case = Case::new("cases", "C37_kv_cat_growth");
     let all = case.at(case.end());
     assert_eq!(case.history.peaks.allocated.bytes, 255 * MIB);
     assert_eq!(all.allocated_bytes, 128 * MIB);
@@ -202,7 +202,7 @@ fn c37_growing_by_copy_peaks_at_two_generations() {
 
 #[test]
 fn c49_private_pools_stand_apart() {
-    let case = Case::new("C49_private_pools");
+    let case = Case::new("cases", "C49_private_pools");
     let all = case.at(case.oom());
     assert_eq!((all.reserved_bytes, all.releasable_bytes), (11_264 * MIB, 9_216 * MIB));
     let pools = case.pools_at(case.oom());
@@ -210,4 +210,33 @@ fn c49_private_pools_stand_apart() {
     assert_eq!(private.len(), 9);
     assert_eq!(private.iter().map(|pool| pool.reserved_bytes).sum::<u64>(), 9_216 * MIB);
     assert!(private.iter().all(|pool| pool.releasable_bytes == 1_024 * MIB));
+}
+
+#[test]
+fn curves_of_real_recordings_equal_the_state_at_every_sample() {
+    for name in ["cnn", "annotated", "leak_cache", "ring", "streams", "oom", "varlen.expandable"] {
+        let case = Case::new("torch", name);
+        case.at(case.history.peaks.reserved.moment);
+        case.at(case.end());
+    }
+    // A free that was requested before the recording; blocks from before it; values that cannot be.
+    for name in ["one_event", "oldest_form", "training_starts_late", "no_time_us", "impossible_values"] {
+        Case::new("public", name);
+    }
+}
+
+#[test]
+fn steps_of_real_recordings_are_found() {
+    let found = |name: &str| {
+        let steps = Case::new("torch", name).steps();
+        (steps.source.name(), steps.rows.len(), steps.rows.first().map(|step| step.name.clone()))
+    };
+    assert_eq!(found("annotated"), ("annotations", 3, Some("## train_step ##".to_owned())));
+    assert_eq!(found("ring"), ("annotations", 6, Some("1".to_owned())));
+    assert_eq!(found("streams"), ("none", 0, None));
+    let leak = Case::new("torch", "leak_loss").steps();
+    let growth: Vec<i64> = leak.rows.iter().map(|step| step.growth_bytes).collect();
+    assert_eq!(growth.len(), 60);
+    let steady = growth.iter().filter(|&&bytes| bytes == 4_729_344).count();
+    assert!(steady >= 50, "the kept graph is the same in nearly every step: {growth:?}");
 }

@@ -3,7 +3,6 @@
 
 mod accounting;
 mod allocator_model;
-mod case_files;
 mod cli;
 mod cli_files;
 mod cli_help;

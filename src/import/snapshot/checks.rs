@@ -1,13 +1,13 @@
 //! What can be said only of the whole trace: times in order, sizes that can be, devices without state.
 
-use crate::model::{Action, DeviceTrace, NO_TIME, Trace, Warnings};
+use crate::model::{Action, DeviceId, DeviceTrace, NO_TIME, Trace, Warnings};
 
 /// More bytes than any device has or ever could have: 1 PiB.
 pub(super) const SIZE_MAX: u64 = 1 << 50;
 
 /// Looks over the finished trace and adds warnings.
-pub(super) fn check(trace: &mut Trace) {
-    settle_segments(trace);
+pub(super) fn check(trace: &mut Trace, without_segments: &[DeviceId]) {
+    settle_segments(trace, without_segments);
     for device in &trace.devices {
         times(device, &mut trace.warnings);
         sizes(device, &mut trace.warnings);
@@ -16,7 +16,7 @@ pub(super) fn check(trace: &mut Trace) {
 
 /// A device without segments has none at the end, unless the file has no segments at all though memory was
 /// obtained: then its writer left them out, and nothing is known.
-fn settle_segments(trace: &mut Trace) {
+fn settle_segments(trace: &mut Trace, without_segments: &[DeviceId]) {
     let any = trace.devices.iter().any(|device| device.segments.is_some());
     let obtains = |action: &Action| {
         matches!(
@@ -26,7 +26,11 @@ fn settle_segments(trace: &mut Trace) {
     };
     for device in &mut trace.devices {
         let events = &device.events;
-        if device.segments.is_some() || !trace.complete {
+        if without_segments.contains(&device.device) {
+            device.segments = None;
+            continue;
+        }
+        if device.segments.is_some() || trace.warnings.count("truncated") > 0 {
             continue;
         }
         if any || events.is_empty() || events.actions.iter().any(obtains) {

@@ -18,7 +18,7 @@ impl Builder<'_> {
             self.annotations(annotations)?;
         }
         if let Some(memlab) = top.memlab {
-            self.memlab_key(memlab);
+            self.memlab_key(memlab)?;
         }
         Ok(())
     }

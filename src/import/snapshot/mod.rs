@@ -29,6 +29,8 @@ struct Builder<'a> {
     visits: Ledger,
     /// Distinct unknown keys told so far.
     unknown_keys: usize,
+    /// Devices whose final state the writer did not know.
+    without_segments: Vec<DeviceId>,
 }
 
 /// Builds the trace of the snapshot `root`. `file_bytes` is the size of the file, which bounds the effort.
@@ -43,7 +45,7 @@ pub(super) fn build(
     file_bytes: usize,
 ) -> Result<Trace> {
     let visits = Ledger::for_visits(file_bytes);
-    let mut builder = Builder { graph, rows, visits, unknown_keys: 0 };
+    let mut builder = Builder { graph, rows, visits, unknown_keys: 0, without_segments: Vec::new() };
     builder.rows.trace.format = Format::TorchSnapshot;
     let top = builder.top_level(root)?;
     if let Some(segments) = top.segments {
@@ -54,6 +56,7 @@ pub(super) fn build(
         None => Vec::new(),
     };
     builder.extras(&top)?;
+    let without_segments = std::mem::take(&mut builder.without_segments);
     let mut trace = columns::assign(builder.rows, &ranges)?;
     if truncated {
         if trace.event_count() == 0 {
@@ -61,7 +64,7 @@ pub(super) fn build(
         }
         mark_truncated(&mut trace, top.traces_are_last, file_bytes);
     }
-    checks::check(&mut trace);
+    checks::check(&mut trace, &without_segments);
     state_device_totals(&mut trace, top.device_total);
     Ok(trace)
 }

@@ -23,8 +23,8 @@ use super::{frame, time_of};
 /// # Errors
 /// When the table engine refuses the table, which would be a fault of memlab.
 pub fn usage_frame(device: &DeviceTrace, history: &History) -> Result<DataFrame> {
-    let mut record =
-        Record { totals: Totals::new(history), usage: Vec::with_capacity(history.events as usize + 1) };
+    let rows = Vec::with_capacity(history.allocation_of_event.len() + 1);
+    let mut record = Record { history, totals: Totals::new(history), requested_bytes: 0, usage: rows };
     Walk::new(history).run(&mut record);
     let usage = record.usage;
     let events: Vec<Option<u32>> = (0..usage.len() as u32).map(|moment| moment.checked_sub(1)).collect();
@@ -46,13 +46,17 @@ pub fn usage_frame(device: &DeviceTrace, history: &History) -> Result<DataFrame>
 }
 
 struct Record<'a> {
+    history: &'a History,
     totals: Totals<'a>,
+    requested_bytes: u64,
     usage: Vec<Usage>,
 }
 
 impl Tally for Record<'_> {
     fn alloc(&mut self, row: usize) {
         self.totals.alloc(row);
+        let bytes = self.history.allocations.requested_bytes[row];
+        self.requested_bytes = self.requested_bytes.saturating_add(bytes);
     }
 
     fn free(&mut self, row: usize) {
@@ -61,6 +65,8 @@ impl Tally for Record<'_> {
 
     fn complete(&mut self, row: usize) {
         self.totals.complete(row);
+        let bytes = self.history.allocations.requested_bytes[row];
+        self.requested_bytes = self.requested_bytes.saturating_sub(bytes);
     }
 
     fn hold(&mut self, range: usize) {
@@ -72,6 +78,6 @@ impl Tally for Record<'_> {
     }
 
     fn arrive(&mut self, _moment: Moment) {
-        self.usage.push(self.totals.usage);
+        self.usage.push(Usage { requested_bytes: self.requested_bytes, ..self.totals.usage });
     }
 }

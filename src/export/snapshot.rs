@@ -1,0 +1,348 @@
+//! The snapshot: its keys in the order in which PyTorch writes them.
+
+use std::io::{self, Write};
+
+use rustc_hash::FxHashMap;
+
+use crate::error::{Error, Result};
+use crate::model::{
+    Action, Annotation, Block, BlockState, DeviceId, DeviceTrace, FrameId, NO_TIME, PoolId, Segment,
+    SegmentKind, SettingValue, StackId, StringId, Trace,
+};
+
+use super::memlab_key;
+use super::pickler::{Memo, Pickler};
+
+/// Lists are written in batches, as Python's pickler does: a reader's stack stays small.
+const BATCH: usize = 1000;
+/// `device_traces` has one list per device up to the highest.
+const DEVICES_MAX: u32 = 1024;
+
+/// Writes `trace` as a PyTorch snapshot. Reading it back gives the same figures.
+///
+/// # Errors
+/// When `out` fails, or when a device index is beyond 1024.
+pub fn write_snapshot(trace: &Trace, out: &mut dyn Write) -> Result<()> {
+    if let Some(device) = trace.devices.iter().map(|device| device.device.0).find(|&id| id >= DEVICES_MAX) {
+        let what = format!("device {device} cannot be in a snapshot, whose devices are listed from 0");
+        return Err(Error::Shape { what });
+    }
+    let mut writer = Writer {
+        trace,
+        pickler: Pickler::new(out),
+        words: FxHashMap::default(),
+        strings: vec![None; trace.strings.len()],
+        frames: vec![None; trace.frames.len()],
+        stacks: vec![None; trace.stacks.len()],
+    };
+    writer.snapshot()?;
+    writer.pickler.finish()?;
+    Ok(())
+}
+
+struct Writer<'t, 'w> {
+    trace: &'t Trace,
+    pickler: Pickler<'w>,
+    /// Keys and fixed values that were written.
+    words: FxHashMap<&'static str, Memo>,
+    strings: Vec<Option<Memo>>,
+    frames: Vec<Option<Memo>>,
+    stacks: Vec<Option<Memo>>,
+}
+
+impl Writer<'_, '_> {
+    fn snapshot(&mut self) -> io::Result<()> {
+        self.pickler.empty_dict();
+        self.pickler.mark();
+        self.key("segments")?;
+        let segments: Vec<(DeviceId, &Segment)> = self
+            .trace
+            .devices
+            .iter()
+            .flat_map(|device| device.segments.iter().flatten().map(|segment| (device.device, segment)))
+            .collect();
+        self.list(&segments, |writer, (device, segment)| writer.segment(*device, segment))?;
+        self.key("device_traces")?;
+        self.device_traces()?;
+        self.key("allocator_settings")?;
+        self.settings()?;
+        self.key("external_annotations")?;
+        let annotations = &self.trace.annotations;
+        self.list(annotations, Self::annotation)?;
+        self.own_keys()?;
+        self.pickler.set_items();
+        Ok(())
+    }
+
+    /// Keys that PyTorch does not write.
+    fn own_keys(&mut self) -> io::Result<()> {
+        let totals = &self.trace.process.devices;
+        if let Some(total) = totals.first().and_then(|first| first.total_bytes)
+            && totals.iter().all(|device| device.total_bytes == Some(total))
+        {
+            self.int("device_total", total)?;
+        }
+        if let Some(text) = memlab_key::text(self.trace) {
+            self.key("memlab")?;
+            self.pickler.text(&text)?;
+        }
+        Ok(())
+    }
+
+    fn device_traces(&mut self) -> io::Result<()> {
+        let count = self.trace.devices.last().map_or(0, |device| device.device.0 + 1);
+        let devices: Vec<Option<&DeviceTrace>> =
+            (0..count).map(|device| self.trace.device(DeviceId(device))).collect();
+        self.list(&devices, |writer, device| match device {
+            Some(device) => {
+                let rows: Vec<()> = vec![(); device.events.len()];
+                let mut row = 0;
+                writer.list(&rows, |writer, ()| {
+                    row += 1;
+                    writer.event(device, row - 1)
+                })
+            }
+            None => {
+                writer.pickler.empty_list();
+                Ok(())
+            }
+        })
+    }
+
+    fn event(&mut self, device: &DeviceTrace, row: usize) -> io::Result<()> {
+        let event = device.events.get(row);
+        let columns = &device.events;
+        self.open()?;
+        self.key("action")?;
+        if event.action == Action::Other {
+            let name = columns.other_actions.binary_search_by_key(&(row as u64), |&(row, _)| row);
+            self.string(name.map_or(StringId(0), |at| columns.other_actions[at].1))?;
+        } else {
+            self.key(event.action.name())?;
+        }
+        self.int(if event.action == Action::Oom { "device_free" } else { "addr" }, event.address)?;
+        self.int("size", event.size)?;
+        self.int("stream", event.stream)?;
+        self.time(event.time_us)?;
+        self.key("compile_context")?;
+        match columns.compile_contexts.get(row) {
+            StringId(0) => self.key("N/A")?,
+            context => self.string(context)?,
+        }
+        self.key("user_metadata")?;
+        self.string(columns.user_metadata.get(row))?;
+        if columns.internal_metadata.get(row) != StringId(0) {
+            self.key("internal_metadata")?;
+            self.string(columns.internal_metadata.get(row))?;
+        }
+        if let Some(pool) = self.trace.event_pool(device, row) {
+            self.pool("pool_id", pool)?;
+        }
+        if event.stack != StackId::NONE {
+            self.key("frames")?;
+            self.stack(event.stack)?;
+        }
+        if columns.forward_frames.get(row) != StringId(0) {
+            self.key("forward_frames")?;
+            let lines: Vec<&str> =
+                self.trace.strings.get(columns.forward_frames.get(row)).split('\n').collect();
+            self.list(&lines, |writer, line| writer.pickler.text(line))?;
+        }
+        self.pickler.set_items();
+        Ok(())
+    }
+
+    fn segment(&mut self, device: DeviceId, segment: &Segment) -> io::Result<()> {
+        let sum = |bytes: fn(&Block) -> u64| segment.blocks.iter().map(bytes).fold(0, u64::saturating_add);
+        let made = [
+            sum(|block| if block.state == BlockState::ActiveAllocated { block.bytes } else { 0 }),
+            sum(|block| if block.state == BlockState::Inactive { 0 } else { block.bytes }),
+            sum(|block| if block.state == BlockState::Inactive { 0 } else { block.requested_bytes }),
+        ];
+        self.open()?;
+        self.int("device", u64::from(device.0))?;
+        self.int("address", segment.address)?;
+        self.int("total_size", segment.bytes)?;
+        for (slot, key) in ["allocated_size", "active_size", "requested_size"].into_iter().enumerate() {
+            // What the recording stated, even where its blocks say otherwise; it may have stated nothing.
+            let stated = segment.stated_bytes[slot];
+            self.int(key, if stated == 0 { made[slot] } else { stated })?;
+        }
+        self.int("stream", segment.stream)?;
+        self.key("segment_type")?;
+        self.key(if segment.kind == SegmentKind::Small { "small" } else { "large" })?;
+        self.pool("segment_pool_id", segment.pool)?;
+        self.key("is_expandable")?;
+        self.pickler.bool(segment.is_expandable);
+        self.key("frames")?;
+        self.stack(segment.stack)?;
+        self.key("blocks")?;
+        self.list(&segment.blocks, Self::block)?;
+        self.pickler.set_items();
+        Ok(())
+    }
+
+    fn block(&mut self, block: &Block) -> io::Result<()> {
+        self.open()?;
+        self.int("address", block.address)?;
+        self.int("size", block.bytes)?;
+        self.int("requested_size", block.requested_bytes)?;
+        self.key("state")?;
+        self.key(block.state.name())?;
+        self.key("frames")?;
+        self.stack(block.stack)?;
+        self.pickler.set_items();
+        Ok(())
+    }
+
+    fn annotation(&mut self, annotation: &Annotation) -> io::Result<()> {
+        self.open()?;
+        self.key("stage")?;
+        self.key(if annotation.begins { "START" } else { "END" })?;
+        self.key("name")?;
+        self.string(annotation.name)?;
+        if annotation.device != DeviceId(u32::MAX) {
+            self.int("device", u64::from(annotation.device.0))?;
+        }
+        self.time(annotation.time_us)?;
+        self.pickler.set_items();
+        Ok(())
+    }
+
+    fn settings(&mut self) -> io::Result<()> {
+        self.open()?;
+        for (key, value) in &self.trace.settings.values {
+            self.pickler.text(key)?;
+            match value {
+                SettingValue::Bool(value) => self.pickler.bool(*value),
+                SettingValue::Int(value) => self.pickler.int(*value),
+                SettingValue::Float(value) => self.pickler.float(*value),
+                SettingValue::Text(text) => self.pickler.text(text)?,
+                SettingValue::Map(map) => {
+                    self.open()?;
+                    for (key, value) in map {
+                        self.pickler.text(key)?;
+                        self.pickler.int(*value);
+                    }
+                    self.pickler.set_items();
+                }
+            }
+        }
+        self.pickler.set_items();
+        Ok(())
+    }
+}
+
+/// Parts that many objects have.
+impl Writer<'_, '_> {
+    fn open(&mut self) -> io::Result<()> {
+        self.pickler.spill()?;
+        self.pickler.empty_dict();
+        self.pickler.mark();
+        Ok(())
+    }
+
+    fn list<T>(&mut self, items: &[T], mut write: impl FnMut(&mut Self, &T) -> io::Result<()>) -> io::Result<()> {
+        self.pickler.empty_list();
+        for batch in items.chunks(BATCH) {
+            self.pickler.mark();
+            for item in batch {
+                write(self, item)?;
+            }
+            self.pickler.appends();
+        }
+        Ok(())
+    }
+
+    /// A key or a fixed value.
+    fn key(&mut self, word: &'static str) -> io::Result<()> {
+        if let Some(&memo) = self.words.get(word) {
+            self.pickler.get(memo);
+            return Ok(());
+        }
+        self.pickler.text(word)?;
+        let memo = self.pickler.memoize();
+        self.words.insert(word, memo);
+        Ok(())
+    }
+
+    fn int(&mut self, key: &'static str, value: u64) -> io::Result<()> {
+        self.key(key)?;
+        self.pickler.int(i128::from(value));
+        Ok(())
+    }
+
+    fn time(&mut self, time_us: i64) -> io::Result<()> {
+        if time_us != NO_TIME {
+            self.key("time_us")?;
+            self.pickler.int(i128::from(time_us));
+        }
+        Ok(())
+    }
+
+    fn pool(&mut self, key: &'static str, pool: PoolId) -> io::Result<()> {
+        self.key(key)?;
+        self.pickler.int(i128::from(pool.0));
+        self.pickler.int(i128::from(pool.1));
+        self.pickler.tuple2();
+        Ok(())
+    }
+
+    fn string(&mut self, id: StringId) -> io::Result<()> {
+        if let Some(Some(memo)) = self.strings.get(id.0 as usize) {
+            self.pickler.get(*memo);
+            return Ok(());
+        }
+        self.pickler.text(self.trace.strings.get(id))?;
+        if let Some(slot) = self.strings.get_mut(id.0 as usize) {
+            *slot = Some(self.pickler.memoize());
+        }
+        Ok(())
+    }
+
+    fn frame(&mut self, id: FrameId) -> io::Result<()> {
+        if let Some(Some(memo)) = self.frames.get(id.0 as usize) {
+            self.pickler.get(*memo);
+            return Ok(());
+        }
+        self.pickler.empty_dict();
+        let memo = self.pickler.memoize();
+        self.pickler.mark();
+        let frame = self.trace.frames.get(id);
+        self.key("name")?;
+        self.string(frame.function)?;
+        self.key("filename")?;
+        self.string(frame.file)?;
+        self.int("line", frame.line)?;
+        self.pickler.set_items();
+        if let Some(slot) = self.frames.get_mut(id.0 as usize) {
+            *slot = Some(memo);
+        }
+        Ok(())
+    }
+
+    fn stack(&mut self, id: StackId) -> io::Result<()> {
+        let frames = self.trace.stacks.get(id);
+        if frames.is_empty() {
+            self.pickler.empty_list();
+            return Ok(());
+        }
+        if let Some(Some(memo)) = self.stacks.get(id.0 as usize) {
+            self.pickler.get(*memo);
+            return Ok(());
+        }
+        self.pickler.empty_list();
+        let memo = self.pickler.memoize();
+        for batch in frames.chunks(BATCH) {
+            self.pickler.mark();
+            for &frame in batch {
+                self.frame(frame)?;
+            }
+            self.pickler.appends();
+        }
+        if let Some(slot) = self.stacks.get_mut(id.0 as usize) {
+            *slot = Some(memo);
+        }
+        Ok(())
+    }
+}
