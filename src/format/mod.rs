@@ -30,6 +30,15 @@ mod tensors;
 mod walk;
 mod write;
 
+#[cfg(test)]
+mod document_tests;
+#[cfg(test)]
+mod hostile_tests;
+#[cfg(test)]
+mod round_trip_tests;
+#[cfg(test)]
+mod samples;
+
 pub use codec::Codec;
 pub use read::{is_trace, read};
 pub use write::{WriteOptions, write};

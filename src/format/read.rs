@@ -76,12 +76,20 @@ pub(super) struct Context {
     pub(super) ids: Ids,
     pub(super) budget: Budget,
     pub(super) unpacker: Unpacker,
+    /// Warnings that the file itself holds, so far.
+    pub(super) recorded_warnings: u64,
 }
 
 impl Context {
     fn new() -> Self {
         let trace = Trace { format: Format::MemlabTrace, ..Trace::default() };
-        Self { trace, ids: Ids::default(), budget: Budget::default(), unpacker: Unpacker::default() }
+        Self {
+            trace,
+            ids: Ids::default(),
+            budget: Budget::default(),
+            unpacker: Unpacker::default(),
+            recorded_warnings: 0,
+        }
     }
 
     fn tables(&mut self, chunk: &Chunk<'_>) -> Parse<()> {

@@ -1,0 +1,1 @@
+//! The document and the other writers are held to what the reader does.
