@@ -92,7 +92,7 @@ fn flipped_bytes_are_survived_and_never_silent() {
     let mut random = Random(0x5eed);
     for round in 0..2_000 {
         let mut damaged = bytes.clone();
-        for _ in 0..1 + random.below(3) {
+        for _ in 0..=random.below(3) {
             let at = random.below(bytes.len() as u64) as usize;
             damaged[at] ^= 1 + random.below(255) as u8;
         }
@@ -107,6 +107,62 @@ fn flipped_bytes_are_survived_and_never_silent() {
             assert!(said.iter().sum::<u64>() > 0, "round {round}: {:?}", again.warnings);
         }
     }
+}
+
+#[test]
+fn contents_that_lie_under_a_right_checksum_are_survived() {
+    let bytes = packed_with(&full(), &WriteOptions { codec: Codec::None, ..small_chunks() });
+    let all = chunks(&bytes);
+    let mut random = Random(0xc4c);
+    let mut read_back = 0;
+    for _ in 0..2_000 {
+        let mut damaged = bytes.clone();
+        let (from, to, _) = all[random.below(all.len() as u64) as usize];
+        let checksum = to - 5;
+        if damaged[checksum] != 0xce {
+            continue;
+        }
+        for _ in 0..=random.below(4) {
+            let at = from + MAGIC.len() + random.below((checksum - from - MAGIC.len()) as u64) as usize;
+            damaged[at] = if random.below(2) == 0 { random.next() as u8 } else { damaged[at] ^ 1 };
+        }
+        let right = crc32fast::hash(&damaged[from..checksum]);
+        damaged[checksum + 1..to].copy_from_slice(&right.to_be_bytes());
+        read_back += usize::from(read(&damaged).is_ok_and(|trace| check_ids(&trace)));
+    }
+    assert!(read_back > 1_500, "{read_back}");
+}
+
+/// The model's invariants: every id is in its table, all columns have one length.
+fn check_ids(trace: &Trace) -> bool {
+    let strings = trace.strings.len();
+    for frame in trace.frames.rows() {
+        assert!((frame.function.0 as usize) < strings && (frame.file.0 as usize) < strings);
+    }
+    for stack in trace.stacks.iter() {
+        assert!(stack.iter().all(|frame| (frame.0 as usize) < trace.frames.len()));
+    }
+    for device in &trace.devices {
+        let events = &device.events;
+        let lengths = [
+            events.times_us.len(),
+            events.addresses.len(),
+            events.sizes.len(),
+            events.streams.len(),
+            events.stacks.len(),
+        ];
+        assert_eq!(lengths, [events.len(); 5]);
+        assert!(events.streams.iter().all(|&stream| (stream as usize) < events.stream_values.len()));
+        assert!(events.stacks.iter().all(|stack| (stack.0 as usize) < trace.stacks.len()));
+        assert!(events.pools.values().iter().all(|&pool| pool as usize <= trace.pools.len()));
+        let texts = events.user_metadata.values().iter().chain(events.compile_contexts.values());
+        assert!(texts.chain(events.forward_frames.values()).all(|text| (text.0 as usize) < strings));
+        let segments = device.segments.as_deref().unwrap_or_default();
+        let blocks = segments.iter().flat_map(|segment| &segment.blocks);
+        assert!(blocks.into_iter().all(|block| (block.stack.0 as usize) < trace.stacks.len()));
+    }
+    assert!(trace.annotations.iter().all(|annotation| (annotation.name.0 as usize) < strings));
+    true
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub(super) fn busy(events: usize, seed: u64) -> Trace {
         let address = 0x7f00_0000_0000 + 512 * random.below(1 << 16);
         builder = builder.device((event % 7 == 0).into()).stream(random.below(3) * 0x5555_0000);
         let line = 10 + random.below(40);
-        let file = if line % 2 == 0 { "train.py" } else { "model/blocks.py" };
+        let file = if line.is_multiple_of(2) { "train.py" } else { "model/blocks.py" };
         builder = builder.stack(&[(file, line, "forward"), ("main.py", 3, "<module>")]);
         builder = match random.below(3) {
             0 => builder.alloc(address, 1 + random.below(1 << 22)),
