@@ -5,10 +5,10 @@
 //! stores the chunk uncompressed instead.
 
 /// What is free of charge: a file of any length may cost this much.
-const FREE: u64 = 64 << 20;
+pub(super) const FREE: u64 = 32 << 20;
 
 /// Cost allowed for every byte of file.
-const PER_BYTE: u64 = 64;
+pub(super) const PER_BYTE: u64 = 64;
 
 /// Cost of an event: its row in the columns, the optional ones included.
 pub(super) const EVENT: u64 = 56;
@@ -31,7 +31,7 @@ pub(super) const DIMENSION: u64 = 8;
 /// Cost of every payload byte of settings, process facts and warnings.
 pub(super) const PLAIN_BYTE: u64 = 32;
 
-/// Counts costs against the bound.
+/// Counts costs against the bound. Tables have a budget of their own, because they are read before all else.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Budget {
     spent: u64,

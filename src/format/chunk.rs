@@ -154,6 +154,8 @@ pub(super) fn pack(
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]

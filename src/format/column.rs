@@ -142,6 +142,8 @@ pub(super) fn read_small(cursor: &mut Cursor<'_>, count: usize) -> Parse<Vec<u32
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     fn again(packer: Packer, count: usize) -> Vec<u64> {

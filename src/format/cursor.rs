@@ -255,6 +255,8 @@ impl<'a> Cursor<'a> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]

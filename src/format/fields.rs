@@ -11,8 +11,8 @@ use super::column::{pack_offset, read_small};
 use super::cursor::{Cursor, Fault, Parse};
 use super::packer::MapPacker;
 
-/// Reads the map in `bytes`, or no map at all. `entry` gets each key and the cursor before its value, and answers whether it
-/// knows the key; if not, the value is skipped and counted.
+/// Reads the map in `bytes`, or no map at all. `entry` gets each key and the cursor before its value, and
+/// answers whether it knows the key; if not, the value is skipped and counted.
 pub(super) fn read_map<'a>(
     bytes: &'a [u8],
     warnings: &mut Warnings,
@@ -129,6 +129,8 @@ impl TextColumn {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]

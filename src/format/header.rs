@@ -7,7 +7,7 @@ use crate::model::{DeviceId, Trace, Warnings};
 
 use super::chunk::{Chunk, Kind};
 use super::cursor::Parse;
-use super::events_read::{Plan, lost};
+use super::events_plan::{Plan, lost};
 use super::fields::{read_map, read_pair};
 use super::packer::MapPacker;
 use super::write::Sink;

@@ -1,7 +1,7 @@
 //! memlab's own trace format, version 1: `docs/trace-format.md` is normative, this is its reader and writer.
 //!
 //! Owns bytes ⇄ [`crate::model::Trace`]. A file is a plain sequence of MessagePack values, one per chunk:
-//! [`walk`] finds the chunks, a module per kind of chunk reads and writes its contents, [`read()`] and
+//! `walk` finds the chunks, a module per kind of chunk reads and writes its contents, [`read()`] and
 //! [`write()`] put them in order. Does not know other formats (`import`), nor what the events mean
 //! (`rebuild`). Nothing here trusts a length from the file: each is bounded before memory is taken for it.
 
@@ -11,7 +11,9 @@ mod chunk;
 mod codec;
 mod column;
 mod cursor;
-mod events_read;
+mod events_decode;
+mod events_plan;
+mod events_settle;
 mod events_write;
 mod fields;
 mod header;
@@ -29,6 +31,15 @@ mod tables_write;
 mod tensors;
 mod walk;
 mod write;
+
+#[cfg(test)]
+mod document_tests;
+#[cfg(test)]
+mod hostile_tests;
+#[cfg(test)]
+mod round_trip_tests;
+#[cfg(test)]
+mod samples;
 
 pub use codec::Codec;
 pub use read::{is_trace, read};

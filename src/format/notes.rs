@@ -20,6 +20,8 @@ use super::write::Sink;
 /// Kept names, and bytes of each.
 const MAX_KINDS: usize = 256;
 const MAX_KIND_BYTES: usize = 64;
+/// Warnings of a file that are kept apart; further ones are only counted.
+const MAX_WARNINGS: u64 = 1_000;
 /// Largest count that is believed: sums of them stay far from overflow.
 const MAX_COUNT: u64 = 1 << 40;
 
@@ -60,8 +62,13 @@ pub(super) fn read(chunk: &Chunk<'_>, context: &mut Context) -> Parse<()> {
             for _ in 3..length {
                 cursor.skip()?;
             }
-            // The text tells apart what the recorder counted apart.
-            recorded.add_about(kept(&kind), &text, count.min(MAX_COUNT), || text.clone().into_owned());
+            // What the recorder counted apart stays apart, and in its order.
+            context.recorded_warnings += 1;
+            let (kind, subject) = match context.recorded_warnings {
+                0..=MAX_WARNINGS => (kept(&kind), format!("recorded {:06}", context.recorded_warnings)),
+                _ => (RECORDED, String::new()),
+            };
+            recorded.add_about(kind, &subject, count.min(MAX_COUNT), || text.into_owned());
         }
         Ok(true)
     })?;

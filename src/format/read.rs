@@ -10,7 +10,7 @@ use super::budget::Budget;
 use super::chunk::{Chunk, Kind, MAGIC};
 use super::codec::Unpacker;
 use super::cursor::{Fault, Parse};
-use super::events_read::Plan;
+use super::events_plan::Plan;
 use super::fields::read_map;
 use super::header::{self, Trailer};
 use super::ids::Ids;
@@ -75,18 +75,28 @@ pub(super) struct Context {
     pub(super) trace: Trace,
     pub(super) ids: Ids,
     pub(super) budget: Budget,
+    table_budget: Budget,
     pub(super) unpacker: Unpacker,
+    /// Warnings that the file itself holds, so far.
+    pub(super) recorded_warnings: u64,
 }
 
 impl Context {
     fn new() -> Self {
         let trace = Trace { format: Format::MemlabTrace, ..Trace::default() };
-        Self { trace, ids: Ids::default(), budget: Budget::default(), unpacker: Unpacker::default() }
+        Self {
+            trace,
+            ids: Ids::default(),
+            budget: Budget::default(),
+            table_budget: Budget::default(),
+            unpacker: Unpacker::default(),
+            recorded_warnings: 0,
+        }
     }
 
     fn tables(&mut self, chunk: &Chunk<'_>) -> Parse<()> {
         let facts = TableFacts::read(chunk, &mut self.trace.warnings)?;
-        if !self.budget.spend(facts.cost(chunk.raw_len), chunk.end) {
+        if !self.table_budget.spend(facts.cost(chunk.raw_len), chunk.end) {
             return Err(Fault::Wrong("larger tables than a file of this length may hold"));
         }
         tables::read(chunk, &facts, &mut self.trace, &mut self.ids, &mut self.unpacker)
@@ -136,7 +146,7 @@ impl<'a> Reading<'a> {
             trace.complete = false;
             trace.warnings.add("truncated", || {
                 format!(
-                    "the recording was not closed: the file ends without a trailer, and its last {cut_bytes} bytes hold no whole chunk"
+                    "the recording was not closed: there is no trailer, and the last {cut_bytes} bytes hold no whole chunk"
                 )
             });
         }

@@ -162,14 +162,13 @@ pub(super) fn read(chunk: &Chunk<'_>, context: &mut Context, states: &mut Vec<St
         return Ok(());
     }
     let newest = states.iter_mut().find(|state| state.device == facts.device);
-    match newest.filter(|state| state.segments.len() as u64 == facts.first) {
-        Some(state) => state.segments.extend(segments),
-        None => {
-            states.retain(|state| state.device != facts.device);
-            return Err(Fault::Wrong("segments without those before them"));
-        }
+    if let Some(state) = newest.filter(|state| state.segments.len() as u64 == facts.first) {
+        state.segments.extend(segments);
+        return Ok(());
     }
-    Ok(())
+    // A state with a hole is none.
+    states.retain(|state| state.device != facts.device);
+    Err(Fault::Wrong("segments without those before them"))
 }
 
 fn read_facts(chunk: &Chunk<'_>, context: &mut Context) -> Parse<Facts> {

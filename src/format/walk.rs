@@ -55,13 +55,11 @@ fn next_whole(bytes: &[u8], from: usize, budget: &mut usize) -> Option<usize> {
     let mut at = from;
     loop {
         at += find_magic(bytes.get(at..)?)?;
-        match Chunk::parse(bytes, at) {
-            Ok(_) => return Some(at),
-            Err(_) => {
-                *budget = budget.checked_sub(MAX_RAW.min(bytes.len() - at) / 16 + 64)?;
-                at += MAGIC.len();
-            }
+        if Chunk::parse(bytes, at).is_ok() {
+            return Some(at);
         }
+        *budget = budget.checked_sub(MAX_RAW.min(bytes.len() - at) / 16 + 64)?;
+        at += MAGIC.len();
     }
 }
 

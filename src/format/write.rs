@@ -44,7 +44,14 @@ impl Default for WriteOptions {
 /// # Errors
 /// What `out` says, or that one text or one process fact is longer than a chunk may be (16 MiB).
 pub fn write(trace: &Trace, options: &WriteOptions, out: &mut dyn Write) -> Result<()> {
-    let mut sink = Sink { out, options, position: 0, chunks: 0, budget: Budget::default() };
+    let mut sink = Sink {
+        out,
+        options,
+        position: 0,
+        chunks: 0,
+        budget: Budget::default(),
+        table_budget: Budget::default(),
+    };
     write_chunks(trace, &mut sink)?;
     sink.out.flush()?;
     Ok(())
@@ -77,6 +84,7 @@ pub(super) struct Sink<'w> {
     position: usize,
     chunks: u64,
     budget: Budget,
+    table_budget: Budget,
 }
 
 impl Sink<'_> {
@@ -91,11 +99,12 @@ impl Sink<'_> {
         let (facts, payload) = (facts.into_bytes(), payload.into_payload());
         let mut chunk = pack(kind, &facts, &payload, self.options.codec, self.options.level)?;
         let cost = cost(payload.len());
-        if !self.budget.spend(cost, self.position + chunk.len()) {
+        let budget = if kind == Kind::Tables { &mut self.table_budget } else { &mut self.budget };
+        if !budget.spend(cost, self.position + chunk.len()) {
             // So regular that it compresses to nearly nothing. Readers bound what a short file may unpack
             // to, so it goes out at its full length.
             chunk = pack(kind, &facts, &payload, Codec::None, 0)?;
-            if !self.budget.spend(cost, self.position + chunk.len()) {
+            if !budget.spend(cost, self.position + chunk.len()) {
                 let what = "the trace is more regular than its format can hold";
                 return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
             }

@@ -1,0 +1,176 @@
+//! Chunks of events: the plan for reading them.
+//!
+//! Owns which rows of which device each chunk fills, decided from the chunks' facts before any of them is
+//! unpacked; then the chunks are decoded in parallel, straight into columns of their final length.
+
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+
+use crate::model::{Action, DeviceId, Events, StackId, Trace, Warnings};
+
+use super::budget::{self, Budget, EVENT};
+use super::chunk::Chunk;
+use super::codec::Unpacker;
+use super::cursor::{Fault, Parse};
+use super::events_decode::{Decoded, Job, Rows};
+use super::events_settle::settle;
+use super::fields::read_map;
+use super::ids::Ids;
+use super::{MAX_CHUNK_EVENTS, MAX_DEVICES, MAX_EVENT_NUMBER};
+
+/// What a chunk of events says uncompressed. The times are for tools that pick chunks; reading all needs
+/// none of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct EventFacts {
+    pub(super) device: u32,
+    pub(super) first: u64,
+    pub(super) count: usize,
+    pub(super) streams: Vec<u64>,
+    /// Earliest time, if any event has one.
+    pub(super) start_us: Option<i64>,
+    /// Latest time.
+    pub(super) end_us: Option<i64>,
+}
+
+impl EventFacts {
+    pub(super) fn read(chunk: &Chunk<'_>, warnings: &mut Warnings) -> Parse<Self> {
+        let mut facts = Self::default();
+        read_map(chunk.facts, warnings, |key, cursor| {
+            match key {
+                "device" => facts.device = cursor.uint32()?,
+                "first" => facts.first = cursor.uint()?,
+                "count" => facts.count = cursor.uint32()? as usize,
+                "streams" => {
+                    facts.streams = (0..cursor.array()?).map(|_| cursor.uint()).collect::<Parse<_>>()?;
+                }
+                "start_us" => facts.start_us = Some(cursor.word()? as i64),
+                "end_us" => facts.end_us = Some(cursor.word()? as i64),
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        if facts.count > MAX_CHUNK_EVENTS {
+            return Err(Fault::Wrong("more than 1,048,576 events in one chunk"));
+        }
+        if facts.first > MAX_EVENT_NUMBER {
+            return Err(Fault::Wrong("an event number over 2^48"));
+        }
+        Ok(facts)
+    }
+}
+
+/// A chunk whose rows have their place.
+pub(super) struct Part<'a> {
+    pub(super) chunk: &'a Chunk<'a>,
+    pub(super) rows: usize,
+    /// Index in the device's stream list for each index in the chunk's.
+    pub(super) streams: Vec<u32>,
+}
+
+/// One device while it is read.
+#[derive(Default)]
+struct Device<'a> {
+    parts: Vec<Part<'a>>,
+    rows: usize,
+    /// Number of the event that should come next.
+    next: u64,
+    stream_values: Vec<u64>,
+    stream_index: BTreeMap<u64, u32>,
+}
+
+/// All chunks of events of a file, in order.
+#[derive(Default)]
+pub(super) struct Plan<'a> {
+    devices: BTreeMap<u32, Device<'a>>,
+}
+
+impl<'a> Plan<'a> {
+    /// Gives a chunk its place. Nothing is unpacked, no column allocated.
+    pub(super) fn add(&mut self, chunk: &'a Chunk<'a>, budget: &mut Budget, trace: &mut Trace) -> Parse<()> {
+        let facts = EventFacts::read(chunk, &mut trace.warnings)?;
+        if self.devices.len() >= MAX_DEVICES && !self.devices.contains_key(&facts.device) {
+            return Err(Fault::Wrong("more than 256 devices"));
+        }
+        if !budget.spend(budget::rows(facts.count as u64, EVENT), chunk.end) {
+            return Err(Fault::Wrong("more events than a file of this length may hold"));
+        }
+        let device = self.devices.entry(facts.device).or_default();
+        let Some(missing) = facts.first.checked_sub(device.next) else {
+            return Err(Fault::Wrong("event numbers that go back"));
+        };
+        lost(trace, missing, facts.device);
+        device.next = facts.first + facts.count as u64;
+        device.rows += facts.count;
+        let stated = if facts.streams.is_empty() { &[0][..] } else { &facts.streams };
+        let streams = stated.iter().map(|&stream| device.stream(stream)).collect();
+        device.parts.push(Part { chunk, rows: facts.count, streams });
+        Ok(())
+    }
+
+    /// Number behind the last event of `device` that any chunk states.
+    pub(super) fn end_of(&self, device: u32) -> u64 {
+        self.devices.get(&device).map_or(0, |device| device.next)
+    }
+
+    /// Decodes everything into `trace`.
+    pub(super) fn decode(self, trace: &mut Trace, ids: &Ids) {
+        let mut columns: Vec<Events> = self.devices.values().map(sized).collect();
+        let mut jobs = Vec::new();
+        for (device, events) in self.devices.values().zip(&mut columns) {
+            let mut rest = Rows::all(events);
+            for part in &device.parts {
+                let (rows, after) = rest.split_at(part.rows);
+                rest = after;
+                jobs.push(Job { part, rows });
+            }
+        }
+        let mut done: Vec<Decoded> = jobs
+            .into_par_iter()
+            .map_init(Unpacker::default, |unpacker, job| job.run(ids, unpacker))
+            .collect();
+        let mut done = done.drain(..);
+        for ((number, device), mut events) in self.devices.into_iter().zip(columns) {
+            let results: Vec<Decoded> = done.by_ref().take(device.parts.len()).collect();
+            settle(&mut events, &device.parts, results, trace);
+            events.stream_values = device.stream_values;
+            trace.device_mut(DeviceId(number)).events = events;
+        }
+    }
+}
+
+/// Says that events are missing.
+pub(super) fn lost(trace: &mut Trace, missing: u64, device: u32) {
+    if missing > 0 {
+        trace.complete = false;
+    }
+    trace.warnings.add_about("missing-events", &device.to_string(), missing, || {
+        format!("events of device {device} are missing from the trace")
+    });
+}
+
+impl Device<'_> {
+    fn stream(&mut self, value: u64) -> u32 {
+        let next = self.stream_values.len() as u32;
+        let index = *self.stream_index.entry(value).or_insert(next);
+        if index == next {
+            self.stream_values.push(value);
+        }
+        index
+    }
+}
+
+/// Columns of their final length. Zeroed memory comes from the system as it is touched, so the pages are
+/// paid for by the threads that fill them.
+fn sized(device: &Device<'_>) -> Events {
+    let rows = device.rows;
+    Events {
+        actions: vec![Action::Alloc; rows],
+        times_us: vec![0; rows],
+        addresses: vec![0; rows],
+        sizes: vec![0; rows],
+        streams: vec![0; rows],
+        stacks: vec![StackId::NONE; rows],
+        ..Events::default()
+    }
+}
