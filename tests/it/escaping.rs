@@ -62,7 +62,7 @@ fn assert_harmless(what: &str, text: &str) {
 }
 
 /// Enough of an XML check to notice broken nesting, stray `&` and attributes that end early.
-fn assert_well_formed(what: &str, svg: &str) {
+pub(crate) fn assert_well_formed(what: &str, svg: &str) {
     let mut open: Vec<&str> = Vec::new();
     let mut rest = svg;
     while let Some(start) = rest.find('<') {
