@@ -242,7 +242,11 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    fn list<T>(&mut self, items: &[T], mut write: impl FnMut(&mut Self, &T) -> io::Result<()>) -> io::Result<()> {
+    fn list<T>(
+        &mut self,
+        items: &[T],
+        mut write: impl FnMut(&mut Self, &T) -> io::Result<()>,
+    ) -> io::Result<()> {
         self.pickler.empty_list();
         for batch in items.chunks(BATCH) {
             self.pickler.mark();
@@ -344,5 +348,109 @@ impl Writer<'_, '_> {
             *slot = Some(memo);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{DeviceFacts, Holder, Mark, MarkKind, NamedTensor, TraceBuilder};
+
+    fn round(trace: &Trace) -> (Vec<u8>, Trace) {
+        let mut bytes = Vec::new();
+        write_snapshot(trace, &mut bytes).unwrap();
+        let read = crate::import::read_bytes(&bytes, &crate::import::ReadOptions::default()).unwrap();
+        (bytes, read)
+    }
+
+    fn file(name: &str) -> Trace {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata").join(name);
+        crate::import::read_path(&path, &crate::import::ReadOptions::default(), &|_, _| {}).unwrap()
+    }
+
+    #[test]
+    fn what_is_written_twice_is_the_same_bytes() {
+        // The numbering of tables follows the order in which they are met, so the second round is a fixed point.
+        for name in [
+            "pickle/protocol4.pickle",
+            "torch/cnn.pickle",
+            "torch/annotated.pickle",
+            "public/impossible_values.pickle.gz",
+        ] {
+            let first = file(name);
+            let (bytes, second) = round(&first);
+            let (again, third) = round(&second);
+            assert_eq!(bytes, again, "{name}");
+            assert_eq!(first.warnings, third.warnings, "{name}");
+            for (a, b) in first.devices.iter().zip(&third.devices) {
+                assert_eq!(a.events.actions, b.events.actions);
+                assert_eq!(a.events.addresses, b.events.addresses);
+                assert_eq!(a.events.sizes, b.events.sizes);
+                assert_eq!(a.events.times_us, b.events.times_us);
+                assert_eq!(a.events.streams, b.events.streams);
+                assert_eq!(a.segments.as_ref().map(Vec::len), b.segments.as_ref().map(Vec::len));
+            }
+            assert_eq!(first.settings, third.settings);
+            assert_eq!(first.annotations.len(), third.annotations.len());
+        }
+    }
+
+    #[test]
+    fn what_a_snapshot_has_no_place_for_comes_back() {
+        let mut trace = TraceBuilder::new().device(2).segment_alloc(4096, 2 << 20).alloc(4096, 10).build();
+        trace.complete = false;
+        trace.process.rank = Some(3);
+        trace.process.writer = Some("memlab".to_owned());
+        let facts = |id, total| DeviceFacts {
+            device: DeviceId(id),
+            name: "H200".to_owned(),
+            total_bytes: Some(total),
+        };
+        trace.process.devices = vec![facts(0, 5), facts(2, 7)];
+        trace.marks = vec![Mark { kind: MarkKind::Step, name: "1".to_owned(), time_us: 5, begins: None }];
+        trace.tensors = vec![NamedTensor {
+            address: 4096,
+            shape: vec![2, 3],
+            name: "w".to_owned(),
+            ..NamedTensor::default()
+        }];
+        trace.holders = vec![Holder { address: 4096, path: "a.b".to_owned(), ..Holder::default() }];
+        let (_, read) = round(&trace);
+        assert!(!read.complete && read.devices[0].segments.is_none());
+        assert_eq!(read.devices[0].device, DeviceId(2));
+        assert_eq!(read.process, trace.process);
+        assert_eq!((read.marks, read.tensors, read.holders), (trace.marks, trace.tensors, trace.holders));
+    }
+
+    #[test]
+    fn long_stacks_and_lists_are_written_in_batches() {
+        let frames: Vec<(&str, u64, &str)> = (0..2500).map(|line| ("a.py", line, "f")).collect();
+        let mut builder = TraceBuilder::new().stack(&frames);
+        for n in 0..2500 {
+            builder = builder.alloc(4096 * n, 10);
+        }
+        let trace = builder.build();
+        let (_, read) = round(&trace);
+        let events = &read.devices[0].events;
+        assert_eq!(events.len(), 2500);
+        assert_eq!(read.stacks.get(events.stacks[2499]).len(), 2500);
+        assert_eq!(read.stacks.len(), 2);
+    }
+
+    #[test]
+    fn unknown_actions_and_pools_come_back() {
+        let text = br#"{"segments": [], "device_traces": [[{"action": "later", "size": 1, "pool_id": [0, 9], "forward_frames": ["a", "b"]}]]}"#;
+        let trace = crate::import::read_bytes(text, &crate::import::ReadOptions::default()).unwrap();
+        let (_, read) = round(&trace);
+        let events = &read.devices[0].events;
+        assert_eq!(read.strings.get(events.other_actions[0].1), "later");
+        assert_eq!(read.strings.get(events.forward_frames.get(0)), "a\nb");
+        assert_eq!(read.event_pool(&read.devices[0], 0), Some(PoolId(0, 9)));
+    }
+
+    #[test]
+    fn devices_beyond_the_list_are_an_error() {
+        let trace = TraceBuilder::new().device(5000).alloc(1, 1).build();
+        assert!(write_snapshot(&trace, &mut Vec::new()).is_err());
     }
 }

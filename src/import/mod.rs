@@ -64,7 +64,7 @@ fn read_packed(bytes: &[u8], options: &ReadOptions, progress: &Progress<'_>) -> 
     let mut trace = read_plain(&unpacked.bytes, options, progress)?;
     if let Some(fault) = unpacked.fault {
         trace.complete = false;
-        trace.warnings.add("truncated", || fault);
+        trace.warnings.add_about("truncated", "archive", 1, || fault);
     }
     Ok(trace)
 }
@@ -75,7 +75,12 @@ fn read_plain(bytes: &[u8], options: &ReadOptions, progress: &Progress<'_>) -> R
     }
     if bytes.len() as u64 > options.max_bytes {
         let (what, value) = ("bytes of the file", bytes.len() as u64);
-        return Err(Error::LimitExceeded { what, value, limit: options.max_bytes, offset: options.max_bytes });
+        return Err(Error::LimitExceeded {
+            what,
+            value,
+            limit: options.max_bytes,
+            offset: options.max_bytes,
+        });
     }
     match sniff(bytes) {
         Kind::Memlab => format::read(bytes),
@@ -103,7 +108,9 @@ fn sniff(bytes: &[u8]) -> Kind {
     match (bytes.first(), text.first()) {
         (Some(0x80 | b'(' | b'}' | b']'), _) => Kind::Pickle,
         (_, Some(b'{' | b'[')) => Kind::Json,
-        (Some(&first), _) if pickle::is_opcode(first) && bytes.trim_ascii_end().ends_with(b".") => Kind::Pickle,
+        (Some(&first), _) if pickle::is_opcode(first) && bytes.trim_ascii_end().ends_with(b".") => {
+            Kind::Pickle
+        }
         _ => Kind::Unknown,
     }
 }
@@ -130,3 +137,6 @@ fn read_json(bytes: &[u8]) -> Result<Trace> {
     let root = json::read(bytes, &mut graph)?;
     snapshot::build(graph, Rows::new(bytes.len()), root, false, bytes.len())
 }
+
+#[cfg(test)]
+mod tests;

@@ -63,9 +63,13 @@ fn grow(mut input: impl Read, claimed: u64, limit: u64, kind: &'static str) -> R
             Err(error) => {
                 let offset = bytes.len();
                 if offset == 0 {
-                    return Err(Error::corrupt(0, format_args!("the {kind} file cannot be unpacked: {error}")));
+                    return Err(Error::corrupt(
+                        0,
+                        format_args!("the {kind} file cannot be unpacked: {error}"),
+                    ));
                 }
-                fault = Some(format!("the {kind} file is cut or damaged behind unpacked byte {offset}: {error}"));
+                fault =
+                    Some(format!("the {kind} file is cut or damaged behind unpacked byte {offset}: {error}"));
                 break;
             }
         }

@@ -23,7 +23,11 @@ impl Ledger {
     /// For the trace that is made of them.
     pub(in crate::import) fn for_trace(file_bytes: usize) -> Self {
         let limit = file_bytes.saturating_mul(3).saturating_add(16 * MIB);
-        Self { what: "bytes for what the objects of the file say when shared ones are written out", spent: 0, limit }
+        Self {
+            what: "bytes for what the objects of the file say when shared ones are written out",
+            spent: 0,
+            limit,
+        }
     }
 
     /// For visits of items: a shared object may be reached in many ways, and each costs time.

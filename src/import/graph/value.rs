@@ -131,7 +131,8 @@ impl Value {
     /// A tuple of two integers, when both are small and not negative.
     pub(in crate::import) fn pair(a: i64, b: i64) -> Option<Self> {
         let fits = 0..1 << PAIR_BITS;
-        (fits.contains(&a) && fits.contains(&b)).then(|| Self::pack(PAIR, (a << PAIR_BITS | b).cast_unsigned()))
+        (fits.contains(&a) && fits.contains(&b))
+            .then(|| Self::pack(PAIR, (a << PAIR_BITS | b).cast_unsigned()))
     }
 
     #[inline]

@@ -305,7 +305,12 @@ impl Machine<'_, '_> {
         if index >= limit {
             // Pickles number their entries one by one, and an entry takes at least a byte of the file.
             let what = "memo index";
-            return Err(Error::LimitExceeded { what, value: index as u64, limit: limit as u64, offset: at as u64 });
+            return Err(Error::LimitExceeded {
+                what,
+                value: index as u64,
+                limit: limit as u64,
+                offset: at as u64,
+            });
         }
         if index >= self.memo.len() {
             let grown = index + 1 - self.memo.len();

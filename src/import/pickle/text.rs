@@ -106,9 +106,8 @@ pub(super) fn raw_unicode(line: &[u8]) -> Cow<'_, str> {
 fn hex(bytes: &[u8], count: usize) -> (u32, &[u8]) {
     let length = bytes.iter().take(count).take_while(|byte| byte.is_ascii_hexdigit()).count();
     let (digits, rest) = bytes.split_at(length);
-    let code = digits.iter().fold(0u32, |code, &digit| {
-        code << 4 | char::from(digit).to_digit(16).unwrap_or(0)
-    });
+    let code =
+        digits.iter().fold(0u32, |code, &digit| code << 4 | char::from(digit).to_digit(16).unwrap_or(0));
     (code, rest)
 }
 

@@ -19,7 +19,10 @@ pub(super) fn check(trace: &mut Trace, without_segments: &[DeviceId]) {
 fn settle_segments(trace: &mut Trace, without_segments: &[DeviceId]) {
     let any = trace.devices.iter().any(|device| device.segments.is_some());
     let obtains = |action: &Action| {
-        matches!(action, Action::SegmentAlloc | Action::SegmentMap | Action::SegmentFree | Action::SegmentUnmap)
+        matches!(
+            action,
+            Action::SegmentAlloc | Action::SegmentMap | Action::SegmentFree | Action::SegmentUnmap
+        )
     };
     for device in &mut trace.devices {
         let events = &device.events;

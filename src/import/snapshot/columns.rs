@@ -59,7 +59,12 @@ fn gather(all: &Events, ranges: &Ranges, count: usize) -> Events {
     events
 }
 
-fn copy<T: Copy + Default + PartialEq>(from: &OptionalColumn<T>, row: usize, to: &mut OptionalColumn<T>, at: usize) {
+fn copy<T: Copy + Default + PartialEq>(
+    from: &OptionalColumn<T>,
+    row: usize,
+    to: &mut OptionalColumn<T>,
+    at: usize,
+) {
     to.set(at, from.get(row));
 }
 
@@ -80,7 +85,13 @@ mod tests {
         let mut rows = Rows::new(1 << 20);
         for n in 0..6u64 {
             let action = if n == 4 { Action::Other } else { Action::Alloc };
-            rows.push(&Row { action, address: n, stream: n % 2, other_action: StringId(n as u32), ..Row::default() });
+            rows.push(&Row {
+                action,
+                address: n,
+                stream: n % 2,
+                other_action: StringId(n as u32),
+                ..Row::default()
+            });
         }
         rows
     }
@@ -94,7 +105,8 @@ mod tests {
 
     #[test]
     fn several_devices_get_their_own_rows_and_stream_numbers() {
-        let devices = [(DeviceId(0), vec![(3, 2), (0, 1)]), (DeviceId(1), vec![]), (DeviceId(2), vec![(1, 2)])];
+        let devices =
+            [(DeviceId(0), vec![(3, 2), (0, 1)]), (DeviceId(1), vec![]), (DeviceId(2), vec![(1, 2)])];
         let trace = assign(rows(), &devices).unwrap();
         assert_eq!(trace.devices.len(), 2);
         let first = &trace.devices[0].events;

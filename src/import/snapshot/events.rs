@@ -27,7 +27,9 @@ impl Builder<'_> {
     /// The rows of every device, by device index.
     pub(super) fn device_traces(&mut self, traces: Value) -> Result<Vec<(DeviceId, Ranges)>> {
         let (View::List(node) | View::Tuple(node)) = traces.view() else {
-            return Err(Error::Shape { what: "not a memory snapshot: `device_traces` is not a list".to_owned() });
+            return Err(Error::Shape {
+                what: "not a memory snapshot: `device_traces` is not a list".to_owned(),
+            });
         };
         let mut devices = Vec::new();
         for index in 0..self.graph.items(node).len() {

@@ -90,7 +90,8 @@ impl Builder<'_> {
 
     fn annotation(&mut self, node: NodeId) -> Result<Option<Annotation>> {
         let unknown = DeviceId(u32::MAX);
-        let mut annotation = Annotation { name: StringId(0), begins: true, device: unknown, time_us: NO_TIME };
+        let mut annotation =
+            Annotation { name: StringId(0), begins: true, device: unknown, time_us: NO_TIME };
         let mut stage = None;
         for pair in self.entries(node)?.chunks_exact(2) {
             match pair[0].word() {

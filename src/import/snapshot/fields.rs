@@ -130,7 +130,9 @@ impl Builder<'_> {
         if (0..i128::from(DEVICES_MAX)).contains(&integer) {
             return Some(DeviceId(integer as u32));
         }
-        self.impossible("device", || format!("device {integer} is out of range; what belongs to it is left out"));
+        self.impossible("device", || {
+            format!("device {integer} is out of range; what belongs to it is left out")
+        });
         None
     }
 

@@ -135,8 +135,11 @@ fn not_a_snapshot(what: &str) -> Error {
 fn mark_truncated(trace: &mut Trace, in_events: bool, file_bytes: usize) {
     trace.complete = false;
     trace.warnings.add("truncated", || {
-        let left_out = if in_events { "; the final segments are left out, they belong to a later moment" } else { "" };
-        format!("the file ends at byte {file_bytes}, before it is complete: what came before is used{left_out}")
+        let left_out =
+            if in_events { "; the final segments are left out, they belong to a later moment" } else { "" };
+        format!(
+            "the file ends at byte {file_bytes}, before it is complete: what came before is used{left_out}"
+        )
     });
     if in_events {
         for device in &mut trace.devices {

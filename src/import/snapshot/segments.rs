@@ -69,7 +69,8 @@ impl Builder<'_> {
         if !seen.address {
             self.missing("address", "a segment");
         }
-        let mut layout = Layout { blocks: Vec::new(), end: segment.address, tiles: true, knows_requests: true };
+        let mut layout =
+            Layout { blocks: Vec::new(), end: segment.address, tiles: true, knows_requests: true };
         if let Some(blocks) = blocks {
             self.blocks(blocks, &mut layout)?;
         }
@@ -211,7 +212,8 @@ impl Builder<'_> {
                 format!("the blocks of the segment at {at:#x} do not tile it: they end at {end:#x}, it ends at {wanted:#x}")
             });
         }
-        let sum = |counts: fn(&Block) -> u64| layout.blocks.iter().map(counts).fold(0u64, u64::saturating_add);
+        let sum =
+            |counts: fn(&Block) -> u64| layout.blocks.iter().map(counts).fold(0u64, u64::saturating_add);
         let sums = [
             sum(|block| if block.state == BlockState::ActiveAllocated { block.bytes } else { 0 }),
             sum(|block| if block.state == BlockState::Inactive { 0 } else { block.bytes }),
