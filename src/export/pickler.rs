@@ -133,6 +133,8 @@ impl<'w> Pickler<'w> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]

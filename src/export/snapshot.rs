@@ -6,15 +6,13 @@ use rustc_hash::FxHashMap;
 
 use crate::error::{Error, Result};
 use crate::model::{
-    Action, Annotation, Block, BlockState, DeviceId, DeviceTrace, FrameId, NO_TIME, PoolId, Segment,
-    SegmentKind, SettingValue, StackId, StringId, Trace,
+    Action, Annotation, Block, BlockState, DeviceId, DeviceTrace, Segment, SegmentKind, SettingValue,
+    StackId, StringId, Trace,
 };
 
 use super::memlab_key;
 use super::pickler::{Memo, Pickler};
 
-/// Lists are written in batches, as Python's pickler does: a reader's stack stays small.
-const BATCH: usize = 1000;
 /// `device_traces` has one list per device up to the highest.
 const DEVICES_MAX: u32 = 1024;
 
@@ -40,14 +38,14 @@ pub fn write_snapshot(trace: &Trace, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-struct Writer<'t, 'w> {
-    trace: &'t Trace,
-    pickler: Pickler<'w>,
+pub(super) struct Writer<'t, 'w> {
+    pub(super) trace: &'t Trace,
+    pub(super) pickler: Pickler<'w>,
     /// Keys and fixed values that were written.
-    words: FxHashMap<&'static str, Memo>,
-    strings: Vec<Option<Memo>>,
-    frames: Vec<Option<Memo>>,
-    stacks: Vec<Option<Memo>>,
+    pub(super) words: FxHashMap<&'static str, Memo>,
+    pub(super) strings: Vec<Option<Memo>>,
+    pub(super) frames: Vec<Option<Memo>>,
+    pub(super) stacks: Vec<Option<Memo>>,
 }
 
 impl Writer<'_, '_> {
@@ -93,19 +91,18 @@ impl Writer<'_, '_> {
         let count = self.trace.devices.last().map_or(0, |device| device.device.0 + 1);
         let devices: Vec<Option<&DeviceTrace>> =
             (0..count).map(|device| self.trace.device(DeviceId(device))).collect();
-        self.list(&devices, |writer, device| match device {
-            Some(device) => {
-                let rows: Vec<()> = vec![(); device.events.len()];
-                let mut row = 0;
-                writer.list(&rows, |writer, ()| {
-                    row += 1;
-                    writer.event(device, row - 1)
-                })
-            }
-            None => {
+        self.list(&devices, |writer, device| {
+            let Some(device) = device else {
                 writer.pickler.empty_list();
-                Ok(())
-            }
+                return Ok(());
+            };
+            // Units: a slice of them has a length and takes no memory.
+            let rows = vec![(); device.events.len()];
+            let mut row = 0;
+            writer.list(&rows, |writer, ()| {
+                row += 1;
+                writer.event(device, row - 1)
+            })
         })
     }
 
@@ -233,128 +230,12 @@ impl Writer<'_, '_> {
     }
 }
 
-/// Parts that many objects have.
-impl Writer<'_, '_> {
-    fn open(&mut self) -> io::Result<()> {
-        self.pickler.spill()?;
-        self.pickler.empty_dict();
-        self.pickler.mark();
-        Ok(())
-    }
-
-    fn list<T>(
-        &mut self,
-        items: &[T],
-        mut write: impl FnMut(&mut Self, &T) -> io::Result<()>,
-    ) -> io::Result<()> {
-        self.pickler.empty_list();
-        for batch in items.chunks(BATCH) {
-            self.pickler.mark();
-            for item in batch {
-                write(self, item)?;
-            }
-            self.pickler.appends();
-        }
-        Ok(())
-    }
-
-    /// A key or a fixed value.
-    fn key(&mut self, word: &'static str) -> io::Result<()> {
-        if let Some(&memo) = self.words.get(word) {
-            self.pickler.get(memo);
-            return Ok(());
-        }
-        self.pickler.text(word)?;
-        let memo = self.pickler.memoize();
-        self.words.insert(word, memo);
-        Ok(())
-    }
-
-    fn int(&mut self, key: &'static str, value: u64) -> io::Result<()> {
-        self.key(key)?;
-        self.pickler.int(i128::from(value));
-        Ok(())
-    }
-
-    fn time(&mut self, time_us: i64) -> io::Result<()> {
-        if time_us != NO_TIME {
-            self.key("time_us")?;
-            self.pickler.int(i128::from(time_us));
-        }
-        Ok(())
-    }
-
-    fn pool(&mut self, key: &'static str, pool: PoolId) -> io::Result<()> {
-        self.key(key)?;
-        self.pickler.int(i128::from(pool.0));
-        self.pickler.int(i128::from(pool.1));
-        self.pickler.tuple2();
-        Ok(())
-    }
-
-    fn string(&mut self, id: StringId) -> io::Result<()> {
-        if let Some(Some(memo)) = self.strings.get(id.0 as usize) {
-            self.pickler.get(*memo);
-            return Ok(());
-        }
-        self.pickler.text(self.trace.strings.get(id))?;
-        if let Some(slot) = self.strings.get_mut(id.0 as usize) {
-            *slot = Some(self.pickler.memoize());
-        }
-        Ok(())
-    }
-
-    fn frame(&mut self, id: FrameId) -> io::Result<()> {
-        if let Some(Some(memo)) = self.frames.get(id.0 as usize) {
-            self.pickler.get(*memo);
-            return Ok(());
-        }
-        self.pickler.empty_dict();
-        let memo = self.pickler.memoize();
-        self.pickler.mark();
-        let frame = self.trace.frames.get(id);
-        self.key("name")?;
-        self.string(frame.function)?;
-        self.key("filename")?;
-        self.string(frame.file)?;
-        self.int("line", frame.line)?;
-        self.pickler.set_items();
-        if let Some(slot) = self.frames.get_mut(id.0 as usize) {
-            *slot = Some(memo);
-        }
-        Ok(())
-    }
-
-    fn stack(&mut self, id: StackId) -> io::Result<()> {
-        let frames = self.trace.stacks.get(id);
-        if frames.is_empty() {
-            self.pickler.empty_list();
-            return Ok(());
-        }
-        if let Some(Some(memo)) = self.stacks.get(id.0 as usize) {
-            self.pickler.get(*memo);
-            return Ok(());
-        }
-        self.pickler.empty_list();
-        let memo = self.pickler.memoize();
-        for batch in frames.chunks(BATCH) {
-            self.pickler.mark();
-            for &frame in batch {
-                self.frame(frame)?;
-            }
-            self.pickler.appends();
-        }
-        if let Some(slot) = self.stacks.get_mut(id.0 as usize) {
-            *slot = Some(memo);
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
-    use crate::model::{DeviceFacts, Holder, Mark, MarkKind, NamedTensor, TraceBuilder};
+    use crate::model::{DeviceFacts, Holder, Mark, MarkKind, NamedTensor, PoolId, TraceBuilder};
 
     fn round(trace: &Trace) -> (Vec<u8>, Trace) {
         let mut bytes = Vec::new();

@@ -200,6 +200,8 @@ pub(super) fn text_at(bytes: &[u8], offset: usize) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]

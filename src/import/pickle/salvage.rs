@@ -28,7 +28,7 @@ impl Machine<'_, '_> {
             self.stack.truncate(start - 1);
             return;
         }
-        if pairs && (self.stack.len() - start) % 2 != 0 {
+        if pairs && !(self.stack.len() - start).is_multiple_of(2) {
             // A key without its value.
             self.stack.pop();
         }

@@ -13,6 +13,8 @@ mod memlab_key;
 mod segments;
 mod stacks;
 
+use std::collections::BTreeSet;
+
 use crate::error::{Error, Result};
 use crate::model::{DeviceFacts, DeviceId, Format, Trace};
 
@@ -28,7 +30,7 @@ struct Builder<'a> {
     rows: Rows,
     visits: Ledger,
     /// Distinct unknown keys told so far.
-    unknown_keys: usize,
+    unknown_keys: BTreeSet<String>,
     /// Devices whose final state the writer did not know.
     without_segments: Vec<DeviceId>,
 }
@@ -45,7 +47,8 @@ pub(super) fn build(
     file_bytes: usize,
 ) -> Result<Trace> {
     let visits = Ledger::for_visits(file_bytes);
-    let mut builder = Builder { graph, rows, visits, unknown_keys: 0, without_segments: Vec::new() };
+    let mut builder =
+        Builder { graph, rows, visits, unknown_keys: BTreeSet::new(), without_segments: Vec::new() };
     builder.rows.trace.format = Format::TorchSnapshot;
     let top = builder.top_level(root)?;
     if let Some(segments) = top.segments {

@@ -1,5 +1,7 @@
 //! Tests of reading as a whole: files of every kind, and files made to hurt.
 
+#![allow(clippy::unwrap_used)]
+
 mod hostile;
 mod pickles;
 mod real;
