@@ -29,14 +29,14 @@ type Progress<'a> = dyn Fn(u64, u64) + Sync + 'a;
 pub struct ReadOptions {
     /// Most bytes that a file may have, unpacked.
     pub max_bytes: u64,
-    /// How many times its size a compressed file may grow when it is unpacked (beyond the first 64 MiB,
-    /// which are free). Real snapshots reach 10 to 30.
+    /// How many times its size a compressed file may grow when it is unpacked (beyond the first 16 MiB,
+    /// which are free). Real snapshots reach 10 to 20.
     pub max_unpack_ratio: u64,
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        Self { max_bytes: 64 << 30, max_unpack_ratio: 256 }
+        Self { max_bytes: 64 << 30, max_unpack_ratio: 100 }
     }
 }
 

@@ -65,6 +65,7 @@ impl<'a, 'r> Machine<'a, 'r> {
             let at = self.cursor.at;
             let opcode = self.cursor.byte()?;
             if opcode == op::STOP {
+                progress(self.cursor.at as u64, self.cursor.bytes.len() as u64);
                 return self.pop(at);
             }
             self.step(opcode, at)?;

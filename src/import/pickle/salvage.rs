@@ -20,6 +20,11 @@ impl Machine<'_, '_> {
     /// Puts what lies above `start` into the container below it.
     fn close_items(&mut self, start: usize) {
         let at = self.cursor.bytes.len();
+        if start <= self.marks.last().copied().unwrap_or(0) {
+            // Nothing lies between two marks: these items have no container.
+            self.stack.truncate(start);
+            return;
+        }
         let below = start.checked_sub(1).and_then(|index| self.stack.get(index)).map(|value| value.view());
         self.close_single_items(start);
         let pairs = matches!(below, Some(View::Dict(_)));

@@ -135,11 +135,23 @@ fn a_pickle_cut_anywhere_gives_its_events_or_an_error() {
 }
 
 #[test]
+fn marks_without_containers_are_closed_too() {
+    for cut in [&b"\x80\x04((("[..], b"\x80\x04}((N", b"\x80\x04}((\x8c\x08segments](N(", b"\x80\x04(N0"] {
+        assert!(read(cut).is_err());
+    }
+}
+
+#[test]
 fn a_real_file_cut_in_its_events_is_used_without_its_segments() {
     let whole = bytes("torch/cnn.pickle");
     let trace = read(&whole[..whole.len() / 2]).unwrap();
     assert!(!trace.complete);
     assert!((50..382).contains(&trace.event_count()));
+    assert!(trace.devices[0].segments.is_none());
+    // Segments behind the events, and cut themselves: not whole.
+    let whole = bytes("public/impossible_values.pickle.gz");
+    let trace = read(&whole[..whole.len() - 900]).unwrap();
+    assert!(!trace.complete && trace.event_count() == 1040);
     assert!(trace.devices[0].segments.is_none());
 }
 
