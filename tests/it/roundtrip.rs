@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-
 use memlab::export;
 use memlab::format::{self, WriteOptions};
 use memlab::import::{self, ReadOptions};
