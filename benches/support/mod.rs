@@ -9,6 +9,7 @@ use memlab::import::{self, ReadOptions};
 use memlab::model::Trace;
 
 /// A snapshot in memory, as pickle, as trace and read.
+#[allow(dead_code, reason = "each bench uses its part")]
 pub(crate) struct Input {
     /// For example `generated-500000`.
     pub(crate) name: String,

@@ -19,3 +19,4 @@ mod program;
 mod properties;
 mod roundtrip;
 mod sandbox;
+mod sizes;
