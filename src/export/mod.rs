@@ -6,6 +6,7 @@
 //! tools ignore. Does not know files.
 
 mod memlab_key;
+mod parts;
 mod pickler;
 mod snapshot;
 

@@ -104,7 +104,8 @@ impl<'w> Pickler<'w> {
         if let Ok(length) = u8::try_from(text.len()) {
             self.buffer.extend([0x8c, length]);
         } else {
-            let length = u32::try_from(text.len()).map_err(|_| io::Error::other("a text of more than 4 GiB"))?;
+            let length =
+                u32::try_from(text.len()).map_err(|_| io::Error::other("a text of more than 4 GiB"))?;
             self.buffer.push(b'X');
             self.buffer.extend(length.to_le_bytes());
         }
@@ -132,6 +133,8 @@ impl<'w> Pickler<'w> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]

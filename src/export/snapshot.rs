@@ -6,15 +6,13 @@ use rustc_hash::FxHashMap;
 
 use crate::error::{Error, Result};
 use crate::model::{
-    Action, Annotation, Block, BlockState, DeviceId, DeviceTrace, FrameId, NO_TIME, PoolId, Segment,
-    SegmentKind, SettingValue, StackId, StringId, Trace,
+    Action, Annotation, Block, BlockState, DeviceId, DeviceTrace, Segment, SegmentKind, SettingValue,
+    StackId, StringId, Trace,
 };
 
 use super::memlab_key;
 use super::pickler::{Memo, Pickler};
 
-/// Lists are written in batches, as Python's pickler does: a reader's stack stays small.
-const BATCH: usize = 1000;
 /// `device_traces` has one list per device up to the highest.
 const DEVICES_MAX: u32 = 1024;
 
@@ -40,14 +38,14 @@ pub fn write_snapshot(trace: &Trace, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-struct Writer<'t, 'w> {
-    trace: &'t Trace,
-    pickler: Pickler<'w>,
+pub(super) struct Writer<'t, 'w> {
+    pub(super) trace: &'t Trace,
+    pub(super) pickler: Pickler<'w>,
     /// Keys and fixed values that were written.
-    words: FxHashMap<&'static str, Memo>,
-    strings: Vec<Option<Memo>>,
-    frames: Vec<Option<Memo>>,
-    stacks: Vec<Option<Memo>>,
+    pub(super) words: FxHashMap<&'static str, Memo>,
+    pub(super) strings: Vec<Option<Memo>>,
+    pub(super) frames: Vec<Option<Memo>>,
+    pub(super) stacks: Vec<Option<Memo>>,
 }
 
 impl Writer<'_, '_> {
@@ -93,19 +91,18 @@ impl Writer<'_, '_> {
         let count = self.trace.devices.last().map_or(0, |device| device.device.0 + 1);
         let devices: Vec<Option<&DeviceTrace>> =
             (0..count).map(|device| self.trace.device(DeviceId(device))).collect();
-        self.list(&devices, |writer, device| match device {
-            Some(device) => {
-                let rows: Vec<()> = vec![(); device.events.len()];
-                let mut row = 0;
-                writer.list(&rows, |writer, ()| {
-                    row += 1;
-                    writer.event(device, row - 1)
-                })
-            }
-            None => {
+        self.list(&devices, |writer, device| {
+            let Some(device) = device else {
                 writer.pickler.empty_list();
-                Ok(())
-            }
+                return Ok(());
+            };
+            // Units: a slice of them has a length and takes no memory.
+            let rows = vec![(); device.events.len()];
+            let mut row = 0;
+            writer.list(&rows, |writer, ()| {
+                row += 1;
+                writer.event(device, row - 1)
+            })
         })
     }
 
@@ -233,116 +230,108 @@ impl Writer<'_, '_> {
     }
 }
 
-/// Parts that many objects have.
-impl Writer<'_, '_> {
-    fn open(&mut self) -> io::Result<()> {
-        self.pickler.spill()?;
-        self.pickler.empty_dict();
-        self.pickler.mark();
-        Ok(())
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::model::{DeviceFacts, Holder, Mark, MarkKind, NamedTensor, PoolId, TraceBuilder};
+
+    fn round(trace: &Trace) -> (Vec<u8>, Trace) {
+        let mut bytes = Vec::new();
+        write_snapshot(trace, &mut bytes).unwrap();
+        let read = crate::import::read_bytes(&bytes, &crate::import::ReadOptions::default()).unwrap();
+        (bytes, read)
     }
 
-    fn list<T>(&mut self, items: &[T], mut write: impl FnMut(&mut Self, &T) -> io::Result<()>) -> io::Result<()> {
-        self.pickler.empty_list();
-        for batch in items.chunks(BATCH) {
-            self.pickler.mark();
-            for item in batch {
-                write(self, item)?;
+    fn file(name: &str) -> Trace {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata").join(name);
+        crate::import::read_path(&path, &crate::import::ReadOptions::default(), &|_, _| {}).unwrap()
+    }
+
+    #[test]
+    fn what_is_written_twice_is_the_same_bytes() {
+        // The numbering of tables follows the order in which they are met, so the second round is a fixed point.
+        for name in [
+            "pickle/protocol4.pickle",
+            "torch/cnn.pickle",
+            "torch/annotated.pickle",
+            "public/impossible_values.pickle.gz",
+        ] {
+            let first = file(name);
+            let (bytes, second) = round(&first);
+            let (again, third) = round(&second);
+            assert_eq!(bytes, again, "{name}");
+            assert_eq!(first.warnings, third.warnings, "{name}");
+            for (a, b) in first.devices.iter().zip(&third.devices) {
+                assert_eq!(a.events.actions, b.events.actions);
+                assert_eq!(a.events.addresses, b.events.addresses);
+                assert_eq!(a.events.sizes, b.events.sizes);
+                assert_eq!(a.events.times_us, b.events.times_us);
+                assert_eq!(a.events.streams, b.events.streams);
+                assert_eq!(a.segments.as_ref().map(Vec::len), b.segments.as_ref().map(Vec::len));
             }
-            self.pickler.appends();
+            assert_eq!(first.settings, third.settings);
+            assert_eq!(first.annotations.len(), third.annotations.len());
         }
-        Ok(())
     }
 
-    /// A key or a fixed value.
-    fn key(&mut self, word: &'static str) -> io::Result<()> {
-        if let Some(&memo) = self.words.get(word) {
-            self.pickler.get(memo);
-            return Ok(());
-        }
-        self.pickler.text(word)?;
-        let memo = self.pickler.memoize();
-        self.words.insert(word, memo);
-        Ok(())
+    #[test]
+    fn what_a_snapshot_has_no_place_for_comes_back() {
+        let mut trace = TraceBuilder::new().device(2).segment_alloc(4096, 2 << 20).alloc(4096, 10).build();
+        trace.complete = false;
+        trace.process.rank = Some(3);
+        trace.process.writer = Some("memlab".to_owned());
+        let facts = |id, total| DeviceFacts {
+            device: DeviceId(id),
+            name: "H200".to_owned(),
+            total_bytes: Some(total),
+        };
+        trace.process.devices = vec![facts(0, 5), facts(2, 7)];
+        trace.marks = vec![Mark { kind: MarkKind::Step, name: "1".to_owned(), time_us: 5, begins: None }];
+        trace.tensors = vec![NamedTensor {
+            address: 4096,
+            shape: vec![2, 3],
+            name: "w".to_owned(),
+            ..NamedTensor::default()
+        }];
+        trace.holders = vec![Holder { address: 4096, path: "a.b".to_owned(), ..Holder::default() }];
+        let (_, read) = round(&trace);
+        assert!(!read.complete && read.devices[0].segments.is_none());
+        assert_eq!(read.devices[0].device, DeviceId(2));
+        assert_eq!(read.process, trace.process);
+        assert_eq!((read.marks, read.tensors, read.holders), (trace.marks, trace.tensors, trace.holders));
     }
 
-    fn int(&mut self, key: &'static str, value: u64) -> io::Result<()> {
-        self.key(key)?;
-        self.pickler.int(i128::from(value));
-        Ok(())
+    #[test]
+    fn long_stacks_and_lists_are_written_in_batches() {
+        let frames: Vec<(&str, u64, &str)> = (0..2500).map(|line| ("a.py", line, "f")).collect();
+        let mut builder = TraceBuilder::new().stack(&frames);
+        for n in 0..2500 {
+            builder = builder.alloc(4096 * n, 10);
+        }
+        let trace = builder.build();
+        let (_, read) = round(&trace);
+        let events = &read.devices[0].events;
+        assert_eq!(events.len(), 2500);
+        assert_eq!(read.stacks.get(events.stacks[2499]).len(), 2500);
+        assert_eq!(read.stacks.len(), 2);
     }
 
-    fn time(&mut self, time_us: i64) -> io::Result<()> {
-        if time_us != NO_TIME {
-            self.key("time_us")?;
-            self.pickler.int(i128::from(time_us));
-        }
-        Ok(())
+    #[test]
+    fn unknown_actions_and_pools_come_back() {
+        let text = br#"{"segments": [], "device_traces": [[{"action": "later", "size": 1, "pool_id": [0, 9], "forward_frames": ["a", "b"]}]]}"#;
+        let trace = crate::import::read_bytes(text, &crate::import::ReadOptions::default()).unwrap();
+        let (_, read) = round(&trace);
+        let events = &read.devices[0].events;
+        assert_eq!(read.strings.get(events.other_actions[0].1), "later");
+        assert_eq!(read.strings.get(events.forward_frames.get(0)), "a\nb");
+        assert_eq!(read.event_pool(&read.devices[0], 0), Some(PoolId(0, 9)));
     }
 
-    fn pool(&mut self, key: &'static str, pool: PoolId) -> io::Result<()> {
-        self.key(key)?;
-        self.pickler.int(i128::from(pool.0));
-        self.pickler.int(i128::from(pool.1));
-        self.pickler.tuple2();
-        Ok(())
-    }
-
-    fn string(&mut self, id: StringId) -> io::Result<()> {
-        if let Some(Some(memo)) = self.strings.get(id.0 as usize) {
-            self.pickler.get(*memo);
-            return Ok(());
-        }
-        self.pickler.text(self.trace.strings.get(id))?;
-        if let Some(slot) = self.strings.get_mut(id.0 as usize) {
-            *slot = Some(self.pickler.memoize());
-        }
-        Ok(())
-    }
-
-    fn frame(&mut self, id: FrameId) -> io::Result<()> {
-        if let Some(Some(memo)) = self.frames.get(id.0 as usize) {
-            self.pickler.get(*memo);
-            return Ok(());
-        }
-        self.pickler.empty_dict();
-        let memo = self.pickler.memoize();
-        self.pickler.mark();
-        let frame = self.trace.frames.get(id);
-        self.key("name")?;
-        self.string(frame.function)?;
-        self.key("filename")?;
-        self.string(frame.file)?;
-        self.int("line", frame.line)?;
-        self.pickler.set_items();
-        if let Some(slot) = self.frames.get_mut(id.0 as usize) {
-            *slot = Some(memo);
-        }
-        Ok(())
-    }
-
-    fn stack(&mut self, id: StackId) -> io::Result<()> {
-        let frames = self.trace.stacks.get(id);
-        if frames.is_empty() {
-            self.pickler.empty_list();
-            return Ok(());
-        }
-        if let Some(Some(memo)) = self.stacks.get(id.0 as usize) {
-            self.pickler.get(*memo);
-            return Ok(());
-        }
-        self.pickler.empty_list();
-        let memo = self.pickler.memoize();
-        for batch in frames.chunks(BATCH) {
-            self.pickler.mark();
-            for &frame in batch {
-                self.frame(frame)?;
-            }
-            self.pickler.appends();
-        }
-        if let Some(slot) = self.stacks.get_mut(id.0 as usize) {
-            *slot = Some(memo);
-        }
-        Ok(())
+    #[test]
+    fn devices_beyond_the_list_are_an_error() {
+        let trace = TraceBuilder::new().device(5000).alloc(1, 1).build();
+        assert!(write_snapshot(&trace, &mut Vec::new()).is_err());
     }
 }

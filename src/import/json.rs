@@ -29,7 +29,7 @@ fn message(error: &serde_json::Error) -> String {
 fn offset(bytes: &[u8], line: usize, column: usize) -> usize {
     let before: usize =
         bytes.split_inclusive(|&byte| byte == b'\n').take(line.saturating_sub(1)).map(<[u8]>::len).sum();
-    (before + column).min(bytes.len())
+    (before + column.saturating_sub(1)).min(bytes.len())
 }
 
 /// One value, to be put into the graph.

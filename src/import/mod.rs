@@ -29,14 +29,14 @@ type Progress<'a> = dyn Fn(u64, u64) + Sync + 'a;
 pub struct ReadOptions {
     /// Most bytes that a file may have, unpacked.
     pub max_bytes: u64,
-    /// How many times its size a compressed file may grow when it is unpacked (beyond the first 64 MiB,
-    /// which are free). Real snapshots reach 10 to 30.
+    /// How many times its size a compressed file may grow when it is unpacked (beyond the first 16 MiB,
+    /// which are free). Real snapshots reach 10 to 20.
     pub max_unpack_ratio: u64,
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        Self { max_bytes: 64 << 30, max_unpack_ratio: 256 }
+        Self { max_bytes: 64 << 30, max_unpack_ratio: 100 }
     }
 }
 
@@ -64,7 +64,7 @@ fn read_packed(bytes: &[u8], options: &ReadOptions, progress: &Progress<'_>) -> 
     let mut trace = read_plain(&unpacked.bytes, options, progress)?;
     if let Some(fault) = unpacked.fault {
         trace.complete = false;
-        trace.warnings.add("truncated", || fault);
+        trace.warnings.add_about("truncated", "archive", 1, || fault);
     }
     Ok(trace)
 }
@@ -137,3 +137,6 @@ fn read_json(bytes: &[u8]) -> Result<Trace> {
     let root = json::read(bytes, &mut graph)?;
     snapshot::build(graph, Rows::new(bytes.len()), root, false, bytes.len())
 }
+
+#[cfg(test)]
+mod tests;

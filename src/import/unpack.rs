@@ -18,7 +18,7 @@ pub(super) struct Unpacked {
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// Any compressed file may unpack to this much.
-const FREE_BYTES: u64 = 64 << 20;
+const FREE_BYTES: u64 = 16 << 20;
 const STEP_BYTES: usize = 1 << 20;
 /// Largest window that a zstd file may ask for, as a power of two.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;

@@ -109,6 +109,11 @@ impl<'a> Graph<'a> {
     pub(super) fn extend(&mut self, node: NodeId, items: &[Value], offset: usize) -> Result<()> {
         let target = &mut self.nodes[node.0 as usize];
         let before = target.capacity();
+        if target.is_empty() {
+            // Most containers are filled at one go; events will join.
+            let runs = items.iter().filter(|item| matches!(item.view(), View::Events { .. })).count();
+            target.reserve_exact((items.len() - runs).max(1));
+        }
         for &item in items {
             if let View::Events { first, count } = item.view()
                 && let Some(last) = target.last_mut()
@@ -195,6 +200,8 @@ pub(super) fn text_at(bytes: &[u8], offset: usize) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]

@@ -4,10 +4,11 @@ use rustc_hash::FxHashSet;
 
 use crate::error::{Error, Result};
 use crate::import::Progress;
-use crate::import::graph::{Graph, Value, View};
+use crate::import::graph::{Graph, Value};
 use crate::import::rows::Rows;
 use crate::model::{FrameId, StringId};
 
+use super::containers::underflow;
 use super::cursor::Cursor;
 use super::opcodes as op;
 use super::text;
@@ -27,7 +28,7 @@ pub(super) struct Machine<'a, 'r> {
     pub(super) graph: Graph<'a>,
     pub(super) rows: &'r mut Rows,
     /// Whether events, frames and stacks may be read at one go.
-    shortcuts: bool,
+    pub(super) shortcuts: bool,
     /// Set when something that was read at one go turns out to go on: only a run without shortcuts is right.
     pub(super) reopened: bool,
     /// Empty lists that a shortcut took for empty stacks.
@@ -64,6 +65,7 @@ impl<'a, 'r> Machine<'a, 'r> {
             let at = self.cursor.at;
             let opcode = self.cursor.byte()?;
             if opcode == op::STOP {
+                progress(self.cursor.at as u64, self.cursor.bytes.len() as u64);
                 return self.pop(at);
             }
             self.step(opcode, at)?;
@@ -245,7 +247,7 @@ impl Machine<'_, '_> {
         Ok(())
     }
 
-    fn pop_mark(&mut self, at: usize) -> Result<usize> {
+    pub(super) fn pop_mark(&mut self, at: usize) -> Result<usize> {
         self.marks.pop().ok_or_else(|| Error::corrupt(at, "a mark that was never set"))
     }
 
@@ -269,150 +271,6 @@ impl Machine<'_, '_> {
         let content = self.cursor.counted(width)?;
         self.push(Graph::file_text(at, content), at)
     }
-}
-
-/// The memo.
-impl Machine<'_, '_> {
-    #[inline]
-    fn get(&mut self, index: usize, at: usize) -> Result<()> {
-        match self.memo.get(index) {
-            Some(&value) if value != Value::UNSET => self.push(value, at),
-            _ => Err(Error::corrupt(at, format_args!("memo entry {index} was never written"))),
-        }
-    }
-
-    #[inline]
-    fn put(&mut self, index: usize, at: usize) -> Result<()> {
-        let top = self.stack.last().copied().ok_or_else(|| underflow(at))?;
-        if index == self.memo.len() {
-            return self.memoize(top, at);
-        }
-        self.put_at(index, top, at)
-    }
-
-    #[inline]
-    pub(super) fn memoize(&mut self, value: Value, at: usize) -> Result<()> {
-        if self.memo.len() == self.memo.capacity() {
-            self.graph.ledger.charge(self.memo.len() * size_of::<Value>(), at)?;
-        }
-        self.memo.push(value);
-        Ok(())
-    }
-
-    #[cold]
-    fn put_at(&mut self, index: usize, value: Value, at: usize) -> Result<()> {
-        let limit = self.cursor.bytes.len();
-        if index >= limit {
-            // Pickles number their entries one by one, and an entry takes at least a byte of the file.
-            let what = "memo index";
-            return Err(Error::LimitExceeded {
-                what,
-                value: index as u64,
-                limit: limit as u64,
-                offset: at as u64,
-            });
-        }
-        if index >= self.memo.len() {
-            let grown = index + 1 - self.memo.len();
-            self.graph.ledger.charge(grown * size_of::<Value>(), at)?;
-            self.memo.resize(index + 1, Value::UNSET);
-        }
-        self.memo[index] = value;
-        Ok(())
-    }
-}
-
-/// Containers.
-impl Machine<'_, '_> {
-    fn empty_dict(&mut self, at: usize) -> Result<()> {
-        if self.shortcuts
-            && let Some(value) = self.attempt(Self::dict_at_once)
-        {
-            return self.push(value, at);
-        }
-        let dict = self.graph.dict(Vec::new(), at)?;
-        self.push(dict, at)
-    }
-
-    fn empty_list(&mut self, at: usize) -> Result<()> {
-        if self.shortcuts
-            && let Some(value) = self.attempt(Self::stack_at_once)
-        {
-            return self.push(value, at);
-        }
-        let list = self.graph.list(Vec::new(), at)?;
-        self.push(list, at)
-    }
-
-    fn small_tuple(&mut self, count: usize, at: usize) -> Result<()> {
-        let floor = self.marks.last().copied().unwrap_or(0);
-        let start = self.stack.len().checked_sub(count).filter(|&start| start >= floor);
-        let start = start.ok_or_else(|| underflow(at))?;
-        let tuple = self.graph.tuple(self.stack[start..].to_vec(), at)?;
-        self.stack.truncate(start);
-        self.push(tuple, at)
-    }
-
-    fn container_from_mark(&mut self, opcode: u8, at: usize) -> Result<()> {
-        let start = self.pop_mark(at)?;
-        let items = self.stack[start..].to_vec();
-        let value = match opcode {
-            op::TUPLE => self.graph.tuple(items, at)?,
-            op::LIST => self.graph.list(items, at)?,
-            _ if items.len() % 2 != 0 => return Err(odd(at)),
-            _ => self.graph.dict(items, at)?,
-        };
-        self.stack.truncate(start);
-        self.push(value, at)
-    }
-
-    fn extend_from_mark(&mut self, pairs: bool, at: usize) -> Result<()> {
-        let start = self.pop_mark(at)?;
-        self.extend_from(start, pairs, at)
-    }
-
-    fn extend_by(&mut self, count: usize, at: usize) -> Result<()> {
-        let floor = self.marks.last().copied().unwrap_or(0);
-        let start = self.stack.len().checked_sub(count).filter(|&start| start > floor);
-        self.extend_from(start.ok_or_else(|| underflow(at))?, count == 2, at)
-    }
-
-    /// Moves what lies on the stack from `start` into the container below it.
-    pub(super) fn extend_from(&mut self, start: usize, pairs: bool, at: usize) -> Result<()> {
-        let floor = self.marks.last().copied().unwrap_or(0);
-        if start <= floor {
-            return Err(underflow(at));
-        }
-        let items = &self.stack[start..];
-        if pairs && items.len() % 2 != 0 {
-            return Err(odd(at));
-        }
-        match (self.stack[start - 1].view(), pairs) {
-            (View::List(node), false) if self.taken_empty.contains(&node.0) => return Err(self.reopen(at)),
-            (View::Dict(node), true) | (View::List(node), false) => self.graph.extend(node, items, at)?,
-            (View::Frame(_) | View::Events { .. }, true) | (View::Stack(_), false) => {
-                return Err(self.reopen(at));
-            }
-            _ => return Err(Error::corrupt(at, "items for something that holds none")),
-        }
-        self.stack.truncate(start);
-        Ok(())
-    }
-
-    /// A shortcut took something for complete that goes on.
-    #[cold]
-    fn reopen(&mut self, at: usize) -> Error {
-        self.reopened = true;
-        Error::corrupt(at, "items for something that was complete")
-    }
-}
-
-fn underflow(at: usize) -> Error {
-    Error::corrupt(at, "a value that is not there")
-}
-
-fn odd(at: usize) -> Error {
-    Error::corrupt(at, "a key without its value")
 }
 
 /// At most 80 characters of a name, for a message.

@@ -4,11 +4,13 @@
 //! refusal of everything that would run code: nothing is ever looked up by name or called. Does not know
 //! what a snapshot is beyond the shape of an event and of a frame.
 
+mod containers;
 mod cursor;
 mod machine;
 mod opcodes;
 mod salvage;
 mod shortcut;
+mod steps;
 mod text;
 
 use crate::error::Result;

@@ -20,6 +20,11 @@ impl Machine<'_, '_> {
     /// Puts what lies above `start` into the container below it.
     fn close_items(&mut self, start: usize) {
         let at = self.cursor.bytes.len();
+        if start <= self.marks.last().copied().unwrap_or(0) {
+            // Nothing lies between two marks: these items have no container.
+            self.stack.truncate(start);
+            return;
+        }
         let below = start.checked_sub(1).and_then(|index| self.stack.get(index)).map(|value| value.view());
         self.close_single_items(start);
         let pairs = matches!(below, Some(View::Dict(_)));
@@ -28,7 +33,7 @@ impl Machine<'_, '_> {
             self.stack.truncate(start - 1);
             return;
         }
-        if pairs && (self.stack.len() - start) % 2 != 0 {
+        if pairs && !(self.stack.len() - start).is_multiple_of(2) {
             // A key without its value.
             self.stack.pop();
         }

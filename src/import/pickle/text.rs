@@ -113,6 +113,8 @@ fn hex(bytes: &[u8], count: usize) -> (u32, &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]

@@ -77,6 +77,8 @@ fn others(all: &Events, start: usize, end: usize, to: usize) -> impl Iterator<It
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
     use crate::import::rows::Row;
     use crate::model::Action;

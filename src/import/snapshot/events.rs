@@ -18,9 +18,7 @@ struct Seen {
     address: bool,
     /// `device_free`, with its value.
     free: Option<u64>,
-    /// The action's name in the old and synthetic form that means both steps of a free.
-    both_frees: bool,
-    action: bool,
+    action: Option<Word>,
 }
 
 impl Builder<'_> {
@@ -70,14 +68,14 @@ impl Builder<'_> {
         for pair in entries.chunks_exact(2) {
             self.event_key(&mut row, &mut seen, pair[0], pair[1])?;
         }
-        if !seen.action {
+        let Some(action) = seen.action else {
             self.missing("action", "an event, which is left out");
             return Ok(());
-        }
+        };
         self.complete(&mut row, &seen);
         let first = self.rows.push_charged(&row, 0)?;
         extend(ranges, first, 1);
-        if seen.both_frees {
+        if action == Word::Free {
             let completed = Row { action: Action::FreeCompleted, ..row };
             let second = self.rows.push_charged(&completed, 0)?;
             extend(ranges, second, 1);
@@ -122,9 +120,9 @@ impl Builder<'_> {
             self.odd("action", "a text");
             return;
         }
-        seen.action = true;
-        seen.both_frees = value.word() == Word::Free;
-        if seen.both_frees {
+        seen.action = Some(value.word());
+        if value.word() == Word::Free {
+            // Viewers write one event for both steps.
             row.action = Action::FreeRequested;
             return;
         }
@@ -185,7 +183,6 @@ fn extend(ranges: &mut Ranges, first: u32, count: u32) {
         && start.checked_add(*length) == Some(first)
         && let Some(joined) = length.checked_add(count)
     {
-        let _ = start;
         *length = joined;
         return;
     }

@@ -8,6 +8,9 @@ use crate::model::{Annotation, DeviceId, NO_TIME, SettingValue, StringId};
 
 use super::{Builder, TopLevel};
 
+/// About what a setting costs in its tree.
+const SETTING_BYTES: usize = 160;
+
 impl Builder<'_> {
     /// Everything beside segments and events.
     pub(super) fn extras(&mut self, top: &TopLevel) -> Result<()> {
@@ -34,6 +37,7 @@ impl Builder<'_> {
                 self.odd("allocator_settings", "a dict with texts as keys");
                 continue;
             };
+            self.rows.ledger.charge(SETTING_BYTES + key.len(), 0)?;
             match self.setting(pair[1])? {
                 Some(setting) => drop(self.rows.trace.settings.values.insert(key, setting)),
                 None if pair[1].view() == View::None => {}
@@ -64,6 +68,7 @@ impl Builder<'_> {
                 None => self.graph.as_integer(pair[0]).map(|key| key.to_string()),
             };
             if let (Some(key), Some(value)) = (key, self.graph.as_integer(pair[1])) {
+                self.rows.ledger.charge(SETTING_BYTES + key.len(), 0)?;
                 map.insert(key, value);
             } else {
                 self.odd("allocator_settings", "a table of integers");

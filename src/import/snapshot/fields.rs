@@ -62,10 +62,12 @@ impl Builder<'_> {
             Some(text) => text.chars().take(80).collect(),
             None => "(not a text)".to_owned(),
         };
-        self.unknown_keys += 1;
-        if self.unknown_keys > UNKNOWN_KEYS_MAX {
-            // A key that was named before is still counted there.
-            name = "(further keys)".to_owned();
+        if !self.unknown_keys.contains(&name) {
+            if self.unknown_keys.len() < UNKNOWN_KEYS_MAX {
+                self.unknown_keys.insert(name.clone());
+            } else {
+                "(further keys)".clone_into(&mut name);
+            }
         }
         let text = || format!("key `{name}` of {of} is not known and left out");
         self.rows.trace.warnings.add_about("unknown-key", &name, 1, text);
@@ -154,12 +156,10 @@ impl Builder<'_> {
 
     /// A truth value.
     pub(super) fn truth(&mut self, value: Value, what: &str) -> bool {
-        match self.graph.as_integer(value) {
-            Some(value) => value != 0,
-            None => {
-                self.odd(what, "true or false");
-                false
-            }
+        let truth = self.graph.as_integer(value);
+        if truth.is_none() {
+            self.odd(what, "true or false");
         }
+        truth.is_some_and(|value| value != 0)
     }
 }

@@ -13,6 +13,8 @@ mod memlab_key;
 mod segments;
 mod stacks;
 
+use std::collections::BTreeSet;
+
 use crate::error::{Error, Result};
 use crate::model::{DeviceFacts, DeviceId, Format, Trace};
 
@@ -28,7 +30,7 @@ struct Builder<'a> {
     rows: Rows,
     visits: Ledger,
     /// Distinct unknown keys told so far.
-    unknown_keys: usize,
+    unknown_keys: BTreeSet<String>,
     /// Devices whose final state the writer did not know.
     without_segments: Vec<DeviceId>,
 }
@@ -45,7 +47,8 @@ pub(super) fn build(
     file_bytes: usize,
 ) -> Result<Trace> {
     let visits = Ledger::for_visits(file_bytes);
-    let mut builder = Builder { graph, rows, visits, unknown_keys: 0, without_segments: Vec::new() };
+    let mut builder =
+        Builder { graph, rows, visits, unknown_keys: BTreeSet::new(), without_segments: Vec::new() };
     builder.rows.trace.format = Format::TorchSnapshot;
     let top = builder.top_level(root)?;
     if let Some(segments) = top.segments {
@@ -62,7 +65,7 @@ pub(super) fn build(
         if trace.event_count() == 0 {
             return Err(Error::corrupt(file_bytes, "the pickle ends before it is complete"));
         }
-        mark_truncated(&mut trace, top.traces_are_last, file_bytes);
+        mark_truncated(&mut trace, top.ends_in_state, file_bytes);
     }
     checks::check(&mut trace, &without_segments);
     state_device_totals(&mut trace, top.device_total);
@@ -78,8 +81,8 @@ struct TopLevel {
     annotations: Option<Value>,
     memlab: Option<Value>,
     device_total: Option<u64>,
-    /// Nothing comes behind the events: a cut file was cut in them.
-    traces_are_last: bool,
+    /// The last key is the events or the segments: a cut file was cut in them.
+    ends_in_state: bool,
 }
 
 impl Builder<'_> {
@@ -94,7 +97,7 @@ impl Builder<'_> {
         let mut top = TopLevel::default();
         for pair in entries.chunks_exact(2) {
             self.top_level_key(&mut top, pair[0], pair[1]);
-            top.traces_are_last = pair[0].word() == Word::DeviceTraces;
+            top.ends_in_state = matches!(pair[0].word(), Word::DeviceTraces | Word::Segments);
         }
         if top.segments.is_none() && top.device_traces.is_none() {
             return Err(not_a_snapshot("a dict without `segments` and `device_traces`"));
@@ -132,16 +135,19 @@ fn not_a_snapshot(what: &str) -> Error {
     Error::Shape { what: format!("not a memory snapshot: {what}") }
 }
 
-fn mark_truncated(trace: &mut Trace, in_events: bool, file_bytes: usize) {
+fn mark_truncated(trace: &mut Trace, in_state: bool, file_bytes: usize) {
     trace.complete = false;
     trace.warnings.add("truncated", || {
-        let left_out =
-            if in_events { "; the final segments are left out, they belong to a later moment" } else { "" };
+        let left_out = if in_state {
+            "; the final segments are left out: they are not whole, or belong to a later moment"
+        } else {
+            ""
+        };
         format!(
             "the file ends at byte {file_bytes}, before it is complete: what came before is used{left_out}"
         )
     });
-    if in_events {
+    if in_state {
         for device in &mut trace.devices {
             device.segments = None;
         }
