@@ -30,7 +30,7 @@ pub fn terminal(text: &str) -> Cow<'_, str> {
             '\r' => visible.push_str("\\r"),
             '\t' => visible.push_str("\\t"),
             c if is_invisible(c) && u32::from(c) < 0x100 => {
-                push(&mut visible, format_args!("\\x{:02x}", u32::from(c)))
+                push(&mut visible, format_args!("\\x{:02x}", u32::from(c)));
             }
             c if is_invisible(c) => push(&mut visible, format_args!("\\u{{{:x}}}", u32::from(c))),
             c => visible.push(c),
