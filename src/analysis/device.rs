@@ -1,11 +1,15 @@
 //! One device, from its events to its part of the report.
 
+use std::ops::Range;
+
 use crate::error::Result;
 use crate::findings::{OomFacts, judge};
 use crate::model::{DeviceTrace, Trace, Warnings};
 use crate::rebuild::{History, Moment, NONE, OomEvent, State, rebuild};
 use crate::report::{DeviceReport, Fragmentation, FragmentationRow, HistoryRow, OomRow, StepsRow, Timeline};
-use crate::tables::{self, Grouping, INFERENCE_RULE, LINE_RULE, LineTable, StepTable, TimelineExtent, pools};
+use crate::tables::{
+    self, Grouping, INFERENCE_RULE, LINE_RULE, LineTable, StepTable, TimelineExtent, WindowUsage, pools,
+};
 
 use super::{Options, rows};
 
@@ -15,6 +19,9 @@ struct Work<'a> {
     device: &'a DeviceTrace,
     history: &'a History,
     grouping: &'a Grouping,
+    /// The events that the report looks at.
+    window: Range<u64>,
+    usage: WindowUsage,
 }
 
 /// Analyses one device. The warnings are those of the rebuilding; those of reading are the trace's.
@@ -24,11 +31,13 @@ pub(super) fn analyze(
     options: &Options,
 ) -> Result<(DeviceReport, Warnings)> {
     let history = rebuild(trace, device);
+    let window = options.window.as_ref().map_or(0..history.events, |asked| clamp(asked, history.events));
     let grouping = Grouping::build(trace, device, &history, options.group_by);
-    let work = Work { trace, device, history: &history, grouping: &grouping };
+    let usage = counters(&history, &window);
+    let work = Work { trace, device, history: &history, grouping: &grouping, window, usage };
     let table = tables::lines(trace, device, &history, &grouping, options.window.clone())?;
     let steps = tables::steps(trace, device, &history);
-    let at_peak = history.state_at(history.peaks.reserved.moment);
+    let at_peak = history.state_at(usage.peaks.reserved.moment);
     let facts = trace.process.devices.iter().find(|facts| facts.device == device.device);
     let total_bytes = facts.and_then(|facts| facts.total_bytes);
     let report = DeviceReport {
@@ -36,23 +45,36 @@ pub(super) fn analyze(
         name: facts.map(|facts| facts.name.clone()).filter(|name| !name.is_empty()),
         total_bytes,
         events: history.events,
-        peak: rows::peak_bytes(&history.peaks),
-        peak_event: rows::peak_events(&history.peaks),
-        end: rows::usage(history.end),
-        initial: rows::usage(history.initial),
+        peak: rows::peak_bytes(&usage.peaks),
+        peak_event: rows::peak_events(&usage.peaks),
+        end: rows::usage(usage.end),
+        initial: rows::usage(usage.initial),
         history: beginning(&history),
         fragmentation: work.fragmentation(&at_peak)?,
         group_by: options.group_by.to_string(),
-        line_rule: format!("{LINE_RULE} {INFERENCE_RULE}"),
+        line_rule: format!("{LINE_RULE}. {INFERENCE_RULE}."),
         lines: table.rows(trace, &grouping, options.top).into_iter().map(rows::line).collect(),
         lines_left_out: options.top.map_or(0, |top| table.entries.len().saturating_sub(top)) as u64,
         unattributed: rows::figures(&table.unattributed),
-        ooms: history.ooms.iter().map(|oom| work.oom(oom, total_bytes)).collect(),
+        ooms: work.ooms().map(|oom| work.oom(oom, total_bytes)).collect(),
         steps: StepsRow { source: steps.source.name().to_owned(), count: steps.rows.len() as u64 },
         pools: pools(&at_peak).into_iter().map(|row| rows::pool(&row)).collect(),
         timeline: if options.with_pictures { work.timeline(&table, &steps) } else { Timeline::default() },
     };
     Ok((report, history.warnings))
+}
+
+fn clamp(window: &Range<u64>, events: u64) -> Range<u64> {
+    let end = window.end.min(events);
+    window.start.min(end)..end
+}
+
+/// The counters over the window: without a narrower one, those that the rebuilding found on its way.
+fn counters(history: &History, window: &Range<u64>) -> WindowUsage {
+    if *window == (0..history.events) {
+        return WindowUsage { initial: history.initial, end: history.end, peaks: history.peaks };
+    }
+    tables::window_usage(history, window)
 }
 
 fn beginning(history: &History) -> HistoryRow {
@@ -66,12 +88,16 @@ fn beginning(history: &History) -> HistoryRow {
 }
 
 impl Work<'_> {
+    fn ooms(&self) -> impl Iterator<Item = &OomEvent> {
+        self.history.ooms.iter().filter(|oom| self.window.contains(&oom.event))
+    }
+
     fn fragmentation(&self, at_peak: &State) -> Result<FragmentationRow> {
         let history = self.history;
-        let last_oom = history.ooms.last().map(|oom| Moment(oom.event));
-        let end = Moment(history.events);
+        let last_oom = self.ooms().last().map(|oom| Moment(oom.event));
+        let end = Moment(self.window.end);
         Ok(FragmentationRow {
-            at_peak: self.fragmentation_of(at_peak, history.peaks.reserved.moment)?,
+            at_peak: self.fragmentation_of(at_peak, self.usage.peaks.reserved.moment)?,
             at_end: self.fragmentation_of(&history.state_at(end), end)?,
             at_oom: last_oom.map(|at| self.fragmentation_of(&history.state_at(at), at)).transpose()?,
         })

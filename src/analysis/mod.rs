@@ -26,7 +26,8 @@ pub struct Options {
     pub top: Option<usize>,
     /// What a row of the line table stands for.
     pub group_by: GroupBy,
-    /// Only these events, for the line table.
+    /// Only these events: peaks, ends, fragmentation, failures and lines are those of the window. The timeline
+    /// stays whole.
     pub window: Option<Range<u64>>,
     /// Whether to compute the curves that pictures need.
     pub with_pictures: bool,

@@ -248,7 +248,7 @@ fn explain(facts: &OomFacts<'_>, sums: &Sums, kind: VerdictKind) -> Vec<String> 
             Bytes(sums.private)
         ));
     }
-    said
+    said.iter().map(|sentence| format!("{sentence}.")).collect()
 }
 
 fn reason(facts: &OomFacts<'_>, sums: &Sums, kind: VerdictKind) -> String {
@@ -259,12 +259,12 @@ fn reason(facts: &OomFacts<'_>, sums: &Sums, kind: VerdictKind) -> String {
     let written = match kind {
         VerdictKind::HugeRequest => write!(
             text,
-            "the device has {} in all: this one request can never fit",
+            "The device has {} in all: this one request can never fit",
             Bytes(facts.total_bytes.unwrap_or(0))
         ),
         VerdictKind::PendingAtOom => write!(
             text,
-            "a block of {} on the same stream had been freed but waited for another stream; once that completes the request fits",
+            "A block of {} on the same stream had been freed but waited for another stream; once that completes the request fits",
             Bytes(sums.largest_pending)
         ),
         VerdictKind::Fragmentation if sums.device_free >= sums.segment => write!(
@@ -283,18 +283,18 @@ fn reason(facts: &OomFacts<'_>, sums: &Sums, kind: VerdictKind) -> String {
         VerdictKind::MemoryCap => match facts.settings.memory_fraction() {
             Some(fraction) => write!(
                 text,
-                "the device had {free} left; `per_process_memory_fraction:{fraction}` forbids to reserve {} more",
+                "The device had {free} left; `per_process_memory_fraction:{fraction}` forbids to reserve {} more",
                 Bytes(sums.segment)
             ),
             None => write!(
                 text,
-                "the device had {free} left, more than the {} that a new segment needs: the process is limited to a part of it (`set_per_process_memory_fraction` leaves no mark in a snapshot), or the driver refused for another reason",
+                "The device had {free} left, more than the {} that a new segment needs: the process is limited to a part of it (`set_per_process_memory_fraction` leaves no mark in a snapshot), or the driver refused for another reason",
                 Bytes(sums.segment)
             ),
         },
         VerdictKind::DriverRefused => write!(
             text,
-            "the device had {free} left, more than the {} that a new segment needs, and this process had reserved {} before: no cap and no fragmentation explains this",
+            "The device had {free} left, more than the {} that a new segment needs, and this process had reserved {} before: no cap and no fragmentation explains this",
             Bytes(sums.segment),
             Bytes(facts.peaks.reserved.bytes)
         ),

@@ -9,7 +9,7 @@ use super::FrameClass;
 use super::user_code::torch_path;
 
 /// The inference in one sentence, printed where inferred bytes are shown.
-pub const INFERENCE_RULE: &str = "the autograd engine allocates on a thread of its own, without Python \
+pub const INFERENCE_RULE: &str = "The autograd engine allocates on a thread of its own, without Python \
     frames: what it allocates after an event inside torch.autograd's backward() or grad() is charged to the \
     line that called it, until the next event of the calling thread";
 

@@ -20,6 +20,7 @@ mod sums;
 mod timeline;
 mod user_code;
 mod walk;
+mod window;
 mod write;
 
 #[cfg(test)]
@@ -37,4 +38,5 @@ pub use pools::{PoolUse, pools};
 pub use steps::{StepRow, StepSource, StepTable, steps};
 pub use timeline::{Band, MarkReason, TimelineData, TimelineDataMark, TimelineExtent, timeline};
 pub use user_code::{FrameClass, LINE_RULE, classify_frames};
+pub use window::{WindowUsage, window_usage};
 pub use write::{TableFormat, write_frame};

@@ -413,3 +413,18 @@ fn a_recording_that_starts_late_says_what_it_never_saw() {
     assert!(!device.history.from_the_start);
     assert!(device.history.initial_allocations >= 226, "{}", device.history.initial_allocations);
 }
+
+/// A window that starts at the beginning sees the peaks that the counters had at its end.
+#[test]
+fn a_window_has_the_counters_of_its_last_event() {
+    let trace = &analyzed("torch", "cnn").trace;
+    for end in [1, 57, 120, 200, 382] {
+        let options = analysis::Options { window: Some(0..end), ..analysis::Options::default() };
+        let report = analysis::analyze("cnn", trace, &options).expect("cnn has device 0");
+        let (_, stats) = &analysis::stats(trace, None, Some(end - 1)).expect("cnn has that event")[0];
+        let device = &report.devices[0];
+        assert_eq!(device.peak.allocated_bytes, stats["allocated_bytes.all.peak"], "up to event {end}");
+        assert_eq!(device.peak.reserved_bytes, stats["reserved_bytes.all.peak"], "up to event {end}");
+        assert_eq!(device.end.requested_bytes, stats["requested_bytes.all.current"], "up to event {end}");
+    }
+}
