@@ -5,7 +5,10 @@
 //! analysed side by side (rayon); they are never added up.
 
 mod device;
+mod export;
 mod rows;
+
+pub use export::{Exporter, Table};
 
 use std::collections::BTreeMap;
 use std::ops::Range;
