@@ -125,6 +125,6 @@ impl Work<'_> {
         let order: Vec<u32> = table.entries.iter().map(|entry| entry.group).collect();
         let extent = TimelineExtent::default();
         let data = tables::timeline(self.device, self.history, self.grouping, &order, steps, extent);
-        rows::timeline(self.trace, self.grouping, data)
+        rows::timeline(self.trace, self.grouping, self.history, data)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::findings::Verdict;
 use crate::model::{ProcessFacts, SegmentKind, Trace, Warning};
-use crate::rebuild::{OomEvent, Peaks, Usage};
+use crate::rebuild::{History, Moment, NONE, OomEvent, Peaks, Usage};
 use crate::report::{
     Four, Fragmentation, LineFigures, LineRow, OomRow, PinRow, PoolRow, Timeline, TimelineMark, WarningRow,
 };
@@ -147,7 +147,22 @@ pub(super) fn pool(row: &PoolUse) -> PoolRow {
     }
 }
 
-pub(super) fn timeline(trace: &Trace, grouping: &Grouping, data: tables::TimelineData) -> Timeline {
+pub(super) fn timeline(
+    trace: &Trace,
+    grouping: &Grouping,
+    history: &History,
+    mut data: tables::TimelineData,
+) -> Timeline {
+    let samples = data.moments.len();
+    // The renderer knows the two remainders by their place: last. Bands without a byte are left out by the
+    // table, so they are put back.
+    for band in [Band::OtherGroups, Band::NoGroup] {
+        let at = data.bands.iter().position(|&known| known == band);
+        let bytes = at.map_or_else(|| vec![0; samples], |at| data.band_bytes.remove(at));
+        data.bands.retain(|&known| known != band);
+        data.bands.push(band);
+        data.band_bytes.push(bytes);
+    }
     let name = |band: &Band| match *band {
         Band::Group(group) => {
             grouping.keys.get(group as usize).map_or_else(String::new, |key: &GroupKey| key.label(trace))
@@ -155,19 +170,38 @@ pub(super) fn timeline(trace: &Trace, grouping: &Grouping, data: tables::Timelin
         Band::OtherGroups => format!("other {}s", grouping.by),
         Band::NoGroup => "no line known".to_owned(),
     };
+    let active = data.moments.iter().zip(&data.active);
     Timeline {
         x_is_time: data.x_is_time,
         x: data.x,
         band_names: data.bands.iter().map(name).collect(),
         bands: data.band_bytes,
         allocated: data.allocated,
-        active: data.active,
+        active: active
+            .map(|(&moment, &active)| active.saturating_sub(passing_bytes(history, moment)))
+            .collect(),
         reserved: data.reserved,
         x_end: data.x_end,
         events_per_sample: data.events_per_sample,
         marks: data.marks.into_iter().map(|mark| timeline_mark(mark.x, &mark.reason)).collect(),
         releasable: data.releasable,
         stranded: data.stranded,
+    }
+}
+
+/// Bytes that are between the two events of an ordinary free at `moment`: nobody waits for them, so the
+/// picture does not show them as waiting.
+fn passing_bytes(history: &History, moment: Moment) -> u64 {
+    let Some(event) = moment.event() else { return 0 };
+    let rows = &history.allocations;
+    match history.allocation_of_event.get(event as usize) {
+        Some(&row) if row != NONE => {
+            let row = row as usize;
+            let requested = u64::from(rows.free_requested_events[row]) == event;
+            let completes_next = u64::from(rows.free_completed_events[row]) == event + 1;
+            if requested && completes_next { rows.block_bytes[row] } else { 0 }
+        }
+        _ => 0,
     }
 }
 
