@@ -69,9 +69,9 @@ fn census(allocated: u64) -> CensusRow {
         block_bytes: bytes,
     };
     let at_oom = vec![
-        kind("parameter", 40, 100 * MIB),
         kind("optimizer_state", 80, 200 * MIB),
         kind("activation", 30, 180 * MIB),
+        kind("parameter", 40, 100 * MIB),
         kind("unknown", 211, allocated - 480 * MIB),
     ];
     let tensor = |name: &str, kind: &str, bytes, grad_fn: &str| TensorRow {

@@ -229,7 +229,7 @@ fn recorded(device: &DeviceReport) -> Vec<String> {
         };
         let kinds: Vec<String> =
             rows.iter().map(|row| format!("{} {}", terminal(&row.kind), Bytes(row.block_bytes))).collect();
-        lines.push(fit(&format!("by kind {moment}: {}", kinds.join(", "))));
+        lines.extend(wrap(&format!("by kind {moment}: {}", kinds.join(", ")), 2));
         if let Some((holder, bytes)) = census.holders.first().and_then(|row| Some((row, row.bytes?))) {
             let path = terminal(&holder.path);
             lines.push(fit(&format!("  {} held by {}", Bytes(bytes), keep_end(&path, 70))));

@@ -10,6 +10,9 @@ use crate::report::recorded::{
 use crate::report::types::DeviceReport;
 use crate::units::{Bytes, Count, percent};
 
+/// Kinds that are shown; real censuses have ten.
+const MAX_KINDS: usize = 20;
+
 /// Adds the sections that `device` has something for; `share` is the room for all of them.
 pub(super) fn sections(page: &mut Page, device: &DeviceReport, share: usize) {
     if let Some(modules) = &device.modules {
@@ -79,7 +82,7 @@ fn census(page: &mut Page, census: &CensusRow, share: usize) {
         page.table(&header, 1, &rows, &[], share / 3);
     }
     page.block(&format!(
-        "From {} censuses of live tensors; what none names is unknown, not guessed.{}{}",
+        "Bytes of blocks. Censuses of live tensors: {}; what none names is unknown, not guessed.{}{}",
         Count(census.count),
         left_out(census.tensors_left_out, "named allocations"),
         if census.unmatched_tensors > 0 {
@@ -106,31 +109,34 @@ fn left_out(count: u64, what: &str) -> String {
     if count > 0 { format!(" {} more {what} are left out.", Count(count)) } else { String::new() }
 }
 
+/// One row for every kind, one column for every moment.
 fn kinds(page: &mut Page, census: &CensusRow, share: usize) {
     let categories = &census.categories;
-    let moments = [
-        ("at the OOM", categories.at_oom.as_deref()),
-        ("at the peak", Some(categories.at_peak.as_slice())),
-        ("at the end", Some(categories.at_end.as_slice())),
-    ];
-    let mut rows = Vec::new();
-    for (moment, found) in moments {
-        let found = found.unwrap_or_default();
-        let sum = found.iter().fold(0u64, |sum, row| sum.saturating_add(row.block_bytes));
-        rows.extend(found.iter().map(|row| kind_row(row, moment, sum)));
+    let mut moments: Vec<(&str, &[CategoryRow])> = Vec::new();
+    if let Some(at_oom) = &categories.at_oom {
+        moments.push(("at the OOM", at_oom));
     }
-    page.table(&["bytes of blocks", "share", "bytes", "allocations", "moment", "kind"], 4, &rows, &[], share);
-}
-
-fn kind_row(row: &CategoryRow, moment: &str, sum: u64) -> Vec<String> {
-    vec![
-        Bytes(row.block_bytes).to_string(),
-        percent(row.block_bytes, sum),
-        Bytes(row.bytes).to_string(),
-        Count(row.allocations).to_string(),
-        moment.to_owned(),
-        code(&row.kind),
-    ]
+    moments.extend([("at the peak", categories.at_peak.as_slice()), ("at the end", &categories.at_end)]);
+    let mut order: Vec<&str> = Vec::new();
+    for row in moments.iter().flat_map(|(_, rows)| *rows) {
+        if !order.contains(&row.kind.as_str()) && order.len() < MAX_KINDS {
+            order.push(&row.kind);
+        }
+    }
+    let cell = |rows: &[CategoryRow], kind: &str| {
+        let found = rows.iter().find(|row| row.kind == kind);
+        let sum = rows.iter().fold(0u64, |sum, row| sum.saturating_add(row.block_bytes));
+        found.map_or_else(
+            || "-".to_owned(),
+            |row| format!("{} ({})", Bytes(row.block_bytes), percent(row.block_bytes, sum)),
+        )
+    };
+    let rows: Vec<Vec<String>> = order
+        .iter()
+        .map(|kind| moments.iter().map(|(_, rows)| cell(rows, kind)).chain([code(kind)]).collect())
+        .collect();
+    let header: Vec<&str> = moments.iter().map(|&(moment, _)| moment).chain(["kind"]).collect();
+    page.table(&header, moments.len(), &rows, &[], share);
 }
 
 fn tensor_row(row: &TensorRow) -> Vec<String> {
