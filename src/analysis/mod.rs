@@ -6,6 +6,9 @@
 
 mod device;
 mod rows;
+mod whatif;
+
+pub use whatif::{LineChange, WhatIfOptions, whatif};
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -107,7 +107,7 @@ fn cause(requests: &Requests, history: &History, difference: Difference, retried
     if !history.warnings.is_empty() {
         return "events are missing in the recording (see its warnings)".to_owned();
     }
-    if requests.places.iter().any(|place| place.pool != crate::model::PoolId::DEFAULT) {
+    if requests.has_private_pools() {
         return "private pools: events do not say which pool a request went to, or when a pool was given up".to_owned();
     }
     if retried {

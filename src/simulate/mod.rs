@@ -13,6 +13,7 @@ mod limits;
 mod outcome;
 mod replay;
 mod requests;
+mod standard;
 
 pub use allocator::{Layout, LayoutBlock, LayoutSegment, LayoutUse, Limit};
 pub use baseline::{Baseline, Difference, Divergence, baseline};
@@ -22,3 +23,4 @@ pub use limits::{recorded_limit, smallest_memory};
 pub use outcome::Outcome;
 pub use replay::{replay, replay_watched};
 pub use requests::Requests;
+pub use standard::{STANDARD, search};

@@ -116,6 +116,12 @@ impl Requests {
         self.steps.iter().any(|step| step.what == What::AllocFailed)
     }
 
+    /// Whether requests went to private pools.
+    #[must_use]
+    pub fn has_private_pools(&self) -> bool {
+        self.places.iter().any(|place| place.pool != PoolId::DEFAULT)
+    }
+
     /// The same requests with those of some stacks made smaller or left out: `factor` gives a stack's share
     /// of its size, 0 for none. Also says how many requests changed.
     #[must_use]

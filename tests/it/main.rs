@@ -20,3 +20,4 @@ mod properties;
 mod roundtrip;
 mod sandbox;
 mod sizes;
+mod whatif;
