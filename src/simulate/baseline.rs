@@ -5,6 +5,7 @@ use super::outcome::Outcome;
 use super::replay::Run;
 use super::requests::{Requests, What};
 use crate::rebuild::{History, NONE};
+use crate::units::Count;
 
 /// How the model and the recording first part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +84,8 @@ pub fn baseline(requests: &Requests, conf: &Conf, history: &History) -> Baseline
     let first_divergence = first.map(|(event, difference, retried)| Divergence {
         event,
         difference,
-        cause: cause(requests, history, difference, retried),
+        cause: foreign_segment(requests, conf, history, event)
+            .unwrap_or_else(|| cause(requests, history, difference, retried)),
     });
     Baseline {
         recorded_peak_reserved_bytes: history.peaks.reserved.bytes,
@@ -91,6 +93,28 @@ pub fn baseline(requests: &Requests, conf: &Conf, history: &History) -> Baseline
         differing_requests: differing,
         first_divergence,
     }
+}
+
+/// Whether the request of event `event` obtained a segment that the recorded settings would not have
+/// obtained for it, and what that says.
+fn foreign_segment(requests: &Requests, conf: &Conf, history: &History, event: u64) -> Option<String> {
+    let row = *history.allocation_of_event.get(event as usize)? as usize;
+    let range = *history.allocations.ranges.get(row)? as usize;
+    // Obtained by the event right before the request.
+    if history.ranges.born.get(range)?.event()? + 1 != event {
+        return None;
+    }
+    if history.ranges.expandable[range] != conf.is_expandable() {
+        return Some("the settings changed at run time: segments are not all expandable, or not all plain".to_owned());
+    }
+    let (bytes, expected) = (history.ranges.bytes[range], conf.segment_bytes(conf.round(requests.sizes[row])));
+    (!conf.is_expandable() && bytes != expected).then(|| {
+        format!(
+            "a segment of {} bytes was obtained where PyTorch obtains {}: another allocator, or settings that changed at run time",
+            Count(bytes),
+            Count(expected)
+        )
+    })
 }
 
 fn cause(requests: &Requests, history: &History, difference: Difference, retried: bool) -> String {

@@ -13,8 +13,8 @@ use crate::rebuild::{History, MIN_BLOCK_BYTES};
 const STEP_BYTES: u64 = 2 << 20;
 
 /// The memory that the recording ran into, read off its first failed or retried request; `None` when every
-/// request was served at once. It is measured on the replay of the recorded settings (`baseline`), so that
-/// other settings are judged by the same measure even where that replay is not exact.
+/// request was served at once. Where the replay of the recorded settings (`baseline`) takes more than the
+/// recording did, the limit is that much higher, so that other settings are judged by the same measure.
 ///
 /// Free bytes of the device at a failure say what the driver had; when they were enough, a cap set by the
 /// program refused. A cap leaves no mark in a snapshot: it lies between the most that was held and what was
@@ -28,8 +28,10 @@ pub fn recorded_limit(history: &History, baseline: &Baseline, conf: &Conf) -> Op
     if oom.device_free_bytes >= conf.segment_bytes(conf.round(oom.size)) {
         return Some(Limit::cap(held));
     }
-    let at_failure = baseline.outcome.reserved_at(oom.event);
-    Some(Limit { cap: None, physical: Some(at_failure.saturating_add(oom.device_free_bytes)) })
+    // Where the model needs more than the recording did, it gets that much more.
+    let surplus = held.saturating_sub(baseline.recorded_peak_reserved_bytes);
+    let had = oom.usage.reserved_bytes.saturating_add(oom.device_free_bytes);
+    Some(Limit { cap: None, physical: Some(had.saturating_add(surplus)) })
 }
 
 /// The smallest cap on reserved bytes, in whole MiB pairs, under which every request is served; `None` when

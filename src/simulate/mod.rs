@@ -15,7 +15,7 @@ mod replay;
 mod requests;
 mod standard;
 
-pub use allocator::{Layout, LayoutBlock, LayoutSegment, LayoutUse, Limit};
+pub use allocator::{Layout, LayoutBlock, LayoutSegment, LayoutUse, Limit, LiveRequest};
 pub use baseline::{Baseline, Difference, Divergence, baseline};
 pub use bounds::{Bounds, Life, Packing, bounds, live_peak, lives, pack};
 pub use conf::{Conf, ConfError, Release};

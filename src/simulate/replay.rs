@@ -1,7 +1,7 @@
 //! Requests through the model: one setting, one limit.
 
 use super::addresses::Addresses;
-use super::allocator::{Allocator, Layout, Limit, Refusal};
+use super::allocator::{Allocator, Layout, Limit, LiveRequest, Refusal};
 use super::conf::Conf;
 use super::outcome::Outcome;
 use super::requests::{Requests, Step, What};
@@ -121,6 +121,14 @@ impl<'a> Run<'a> {
     }
 
     fn layout(&self) -> Layout {
-        self.allocator.layout(self.block_of.iter().copied().filter(|&block| block != NONE))
+        let requests = self.requests;
+        let rows = self.block_of.iter().enumerate().filter(|(_, block)| **block != NONE);
+        let live: Vec<_> = rows
+            .map(|(row, &block)| {
+                let stream = requests.places[requests.places_of[row] as usize].stream;
+                (block, LiveRequest { address: 0, bytes: requests.sizes[row], stream })
+            })
+            .collect();
+        self.allocator.layout(&live)
     }
 }

@@ -168,7 +168,7 @@ impl Requests {
         for row in 0..rows.len() {
             let event = rows.alloc_events[row];
             let range = rows.ranges[row] as usize;
-            let of_range = history.ranges.pools.get(range).copied().unwrap_or_default();
+            let of_range = pool_of_range(history, range);
             let place = if event == NONE {
                 self.place(of_range, history.ranges.streams.get(range).copied().unwrap_or_default())
             } else {
@@ -183,7 +183,7 @@ impl Requests {
         let ranges = &history.ranges;
         for row in (0..ranges.len()).filter(|&row| ranges.born[row] > Moment(0)) {
             if ranges.expandable[row] {
-                let place = self.place(ranges.pools[row], ranges.streams[row]);
+                let place = self.place(pool_of_range(history, row), ranges.streams[row]);
                 let small = ranges.kinds[row] == crate::model::SegmentKind::Small;
                 self.ranges.push((super::allocator::group_of(place, small), ranges.addresses[row]));
             } else {
@@ -256,4 +256,12 @@ impl Requests {
         self.recorded.push((0, 0));
         (self.sizes.len() - 1) as u32
     }
+}
+
+/// Pool of a range. The final state names it; of a segment that was returned before nothing is known, and
+/// what is returned is the default pool's in most programs.
+fn pool_of_range(history: &History, row: usize) -> PoolId {
+    let ranges = &history.ranges;
+    let is_known = |row: &usize| ranges.died[*row] == Moment(u64::MAX) || ranges.expandable[*row];
+    Some(row).filter(|&row| row < ranges.len()).filter(is_known).map_or(PoolId::DEFAULT, |row| ranges.pools[row])
 }

@@ -21,3 +21,4 @@ mod roundtrip;
 mod sandbox;
 mod sizes;
 mod whatif;
+mod whatif_properties;

@@ -45,11 +45,24 @@ pub struct LayoutSegment {
     pub blocks: Vec<LayoutBlock>,
 }
 
+/// A request that is live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiveRequest {
+    /// Where its block begins.
+    pub address: u64,
+    /// Bytes asked for.
+    pub bytes: u64,
+    /// Stream that it was asked for.
+    pub stream: u64,
+}
+
 /// Segments by address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// Segments.
     pub segments: Vec<LayoutSegment>,
+    /// Live requests, by row.
+    pub live: Vec<LiveRequest>,
     /// Reserved bytes as the model counts them.
     pub reserved_bytes: u64,
     /// Active bytes as the model counts them.
@@ -58,16 +71,20 @@ pub struct Layout {
 
 impl Allocator<'_> {
     /// The state at this moment. Walks everything: for checks, not for every event of a long trace.
-    /// `live` are the blocks that are handed out or pending.
-    pub(in crate::simulate) fn layout(&self, live: impl Iterator<Item = u32>) -> Layout {
+    /// `live` are the requests that have a block, with it.
+    pub(in crate::simulate) fn layout(&self, live: &[(u32, LiveRequest)]) -> Layout {
         let listed = self.blocks.groups.iter().flat_map(|group| {
             group.free.iter().map(|entry| entry.2).chain(group.unmapped.iter().map(|entry| entry.1))
         });
-        let mut heads: Vec<u32> = live.chain(listed).map(|index| self.head_of(index)).collect();
+        let mut heads: Vec<u32> = live.iter().map(|live| live.0).chain(listed).map(|index| self.head_of(index)).collect();
         heads.sort_unstable_by_key(|&index| self.blocks.get(index).address);
         heads.dedup();
         Layout {
             segments: heads.into_iter().map(|head| self.segment_from(head)).collect(),
+            live: live
+                .iter()
+                .map(|&(block, request)| LiveRequest { address: self.blocks.get(block).address, ..request })
+                .collect(),
             reserved_bytes: self.figures.reserved,
             active_bytes: self.figures.active,
         }

@@ -19,7 +19,7 @@ use blocks::{Block, Blocks, Group, Use};
 use crate::model::PoolId;
 use crate::rebuild::{NONE, SMALL_BYTES};
 
-pub use layout::{Layout, LayoutBlock, LayoutSegment, LayoutUse};
+pub use layout::{Layout, LayoutBlock, LayoutSegment, LayoutUse, LiveRequest};
 
 /// Requests beyond this are refused before anything else is tried.
 const HUGE_BYTES: u64 = 1 << 60;

@@ -7,8 +7,6 @@
 mod offline;
 mod online;
 
-use rayon::prelude::*;
-
 use super::requests::{Requests, Step, What};
 use crate::rebuild::{MIN_BLOCK_BYTES, NONE};
 
@@ -91,67 +89,109 @@ fn begin_or_end(step: &Step) -> Option<(u32, bool)> {
 /// The highest total of live bytes.
 #[must_use]
 pub fn live_peak(lives: &[Life]) -> u64 {
+    peak(lives).0
+}
+
+/// The highest total of live bytes, and the first time at which it is reached.
+fn peak(lives: &[Life]) -> (u64, u32) {
     let mut ends: Vec<(u32, u64)> = lives.iter().map(|life| (life.end, life.bytes)).collect();
     ends.sort_unstable();
     let mut ends = ends.into_iter().peekable();
-    let (mut live, mut peak) = (0u64, 0u64);
+    let (mut live, mut peak) = (0u64, (0u64, 0));
     for life in lives {
         while let Some((_, bytes)) = ends.next_if(|&(end, _)| end <= life.begin) {
             live -= bytes;
         }
         live += life.bytes;
-        peak = peak.max(live);
+        if live > peak.0 {
+            peak = (live, life.begin);
+        }
     }
     peak
 }
 
-/// The best of a portfolio of packings. Ways that would take too long on these lives are left out.
+/// The best of a portfolio of packings; the search ends when one cannot be beaten. Ways that would take too
+/// long on these lives are left out.
 #[must_use]
 pub fn pack(lives: &[Life]) -> Packing {
-    let found: Vec<Option<Packing>> = Method::ALL.par_iter().map(|method| method.pack(lives)).collect();
-    let best = found.into_iter().flatten().min_by_key(|packing| packing.bytes);
+    let rooms: Vec<Life> = lives.iter().map(|life| Life { bytes: life.room(), ..*life }).collect();
+    let (floor, peak) = peak(&rooms);
+    let mut best: Option<Packing> = None;
+    for method in Method::ALL {
+        let Some(packing) = method.pack(lives, peak) else { break };
+        if best.as_ref().is_none_or(|best| packing.bytes < best.bytes) {
+            best = Some(packing);
+        }
+        if best.as_ref().is_some_and(|best| best.bytes <= floor) {
+            break;
+        }
+    }
     best.unwrap_or_default()
+}
+
+/// In which order lives are placed with foresight.
+#[derive(Clone, Copy)]
+enum Order {
+    /// The largest first.
+    Size,
+    /// The longest-lived first.
+    Length,
+    /// What is live at the peak first, then the largest.
+    Peak,
 }
 
 /// A way to place lives.
 #[derive(Clone, Copy)]
 enum Method {
-    /// In time order, into the tightest hole.
-    BestFit,
-    /// In time order, into the lowest hole.
-    FirstFit,
-    /// The largest first, each as low as it can lie.
-    LargestFirst,
-    /// The longest-lived first.
-    LongestFirst,
-    /// By size times life.
-    AreaFirst,
+    Online(online::Choice),
+    Offline(Order, offline::Gap),
 }
 
 impl Method {
-    const ALL: [Self; 5] =
-        [Self::LargestFirst, Self::AreaFirst, Self::LongestFirst, Self::FirstFit, Self::BestFit];
+    /// The quick ones first; one that takes too long ends the search, as the later ones would too.
+    const ALL: [Self; 6] = [
+        Self::Online(online::Choice::Tightest),
+        Self::Online(online::Choice::Lowest),
+        Self::Offline(Order::Size, offline::Gap::Lowest),
+        Self::Offline(Order::Peak, offline::Gap::Lowest),
+        Self::Offline(Order::Length, offline::Gap::Lowest),
+        Self::Offline(Order::Size, offline::Gap::Tightest),
+    ];
 
-    fn pack(self, lives: &[Life]) -> Option<Packing> {
-        let length = |life: &Life| u64::from(life.end.min(lives.len() as u32) - life.begin);
-        let (method, offsets) = match self {
-            Self::BestFit => ("best fit in time order", online::place(lives, online::Choice::Tightest)?),
-            Self::FirstFit => ("first fit in time order", online::place(lives, online::Choice::Lowest)?),
-            Self::LargestFirst => {
-                let key = |life: &Life| (u128::from(life.room()), length(life));
-                ("largest first", offline::place(lives, key)?)
-            }
-            Self::LongestFirst => {
-                let key = |life: &Life| (u128::from(length(life)), life.room());
-                ("longest-lived first", offline::place(lives, key)?)
-            }
-            Self::AreaFirst => {
-                let key = |life: &Life| (u128::from(length(life)) * u128::from(life.room()), life.room());
-                ("size times life first", offline::place(lives, key)?)
+    fn name(self) -> &'static str {
+        match self {
+            Self::Online(online::Choice::Tightest) => "in time order, tightest hole",
+            Self::Online(online::Choice::Lowest) => "in time order, lowest hole",
+            Self::Offline(Order::Size, offline::Gap::Lowest) => "largest first, lowest gap",
+            Self::Offline(Order::Size, offline::Gap::Tightest) => "largest first, tightest gap",
+            Self::Offline(Order::Length, _) => "longest-lived first",
+            Self::Offline(Order::Peak, _) => "live at the peak first",
+        }
+    }
+
+    fn pack(self, lives: &[Life], peak: u32) -> Option<Packing> {
+        let offsets = match self {
+            Self::Online(choice) => online::place(lives, choice)?,
+            Self::Offline(order, gap) => {
+                offline::place(lives, gap, |life| order.key(life, lives.len(), peak))?
             }
         };
         let ends = lives.iter().zip(&offsets).map(|(life, offset)| offset + life.room());
-        Some(Packing { bytes: ends.max().unwrap_or(0), method, offsets })
+        Some(Packing { bytes: ends.max().unwrap_or(0), method: self.name(), offsets })
+    }
+}
+
+impl Order {
+    /// Lives with a higher key are placed first. `peak` is a time at which most bytes are live.
+    fn key(self, life: &Life, lives: usize, peak: u32) -> (bool, u128, u64) {
+        let length = u64::from(life.end.min(lives as u32) - life.begin);
+        let (room, wide) = (life.room(), u128::from(life.room()));
+        match self {
+            Self::Size => (false, wide, length),
+            Self::Length => (false, u128::from(length), room),
+            Self::Peak if life.begin <= peak && peak < life.end => (true, u128::from(length), room),
+            Self::Peak => (false, wide, length),
+        }
     }
 }
 
@@ -170,7 +210,7 @@ mod tests {
         let lives = [life(1024, 0, 2), life(2048, 1, 4), life(3072, 2, 4)];
         assert_eq!(live_peak(&lives), 5120);
         assert_eq!(pack(&lives).bytes, 5120);
-        assert_eq!(Method::FirstFit.pack(&lives).unwrap().bytes, 6144);
+        assert_eq!(Method::Online(online::Choice::Lowest).pack(&lives, 2).unwrap().bytes, 6144);
     }
 
     #[test]

@@ -3,10 +3,19 @@
 use super::Life;
 
 /// Meetings of lives that may be looked at in all.
-const BUDGET: u64 = 20_000_000;
+const BUDGET: u64 = 6_000_000;
+
+/// Which gap between the lives that are met a life goes into.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gap {
+    /// The lowest that holds it.
+    Lowest,
+    /// The smallest that holds it.
+    Tightest,
+}
 
 /// Offsets of `lives`, placed in descending order of `key`; `None` when it would take too long.
-pub(super) fn place<K: Ord>(lives: &[Life], key: impl Fn(&Life) -> K) -> Option<Vec<u64>> {
+pub(super) fn place<K: Ord>(lives: &[Life], gap: Gap, key: impl Fn(&Life) -> K) -> Option<Vec<u64>> {
     let mut order: Vec<u32> = (0..lives.len() as u32).collect();
     order.sort_by_cached_key(|&number| (std::cmp::Reverse(key(&lives[number as usize])), number));
     let mut placed = Placed::new(lives.len());
@@ -20,23 +29,28 @@ pub(super) fn place<K: Ord>(lives: &[Life], key: impl Fn(&Life) -> K) -> Option<
             met.push((offsets[other], offsets[other] + lives[other].room()));
         });
         budget = budget.checked_sub(met.len() as u64 + 1)?;
-        offsets[number as usize] = lowest_gap(&mut met, life.room());
+        offsets[number as usize] = fitting_gap(&mut met, life.room(), gap);
         placed.add(number, life.end);
     }
     Some(offsets)
 }
 
-/// The lowest offset at which `bytes` meet none of `taken`.
-fn lowest_gap(taken: &mut [(u64, u64)], bytes: u64) -> u64 {
+/// An offset at which `bytes` meet none of `taken`.
+fn fitting_gap(taken: &mut [(u64, u64)], bytes: u64, gap: Gap) -> u64 {
     taken.sort_unstable();
     let mut offset = 0;
+    let mut best: Option<(u64, u64)> = None;
     for &(begin, end) in &*taken {
         if begin >= offset + bytes {
-            break;
+            if gap == Gap::Lowest {
+                return offset;
+            }
+            let candidate = (begin - offset, offset);
+            best = Some(best.map_or(candidate, |best| best.min(candidate)));
         }
         offset = offset.max(end);
     }
-    offset
+    best.map_or(offset, |(_, offset)| offset)
 }
 
 /// Lives that have their place: a tree over their numbers (which are their begins) that knows in each node
