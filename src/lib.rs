@@ -11,5 +11,6 @@ pub mod import;
 pub mod model;
 pub mod rebuild;
 pub mod report;
+pub mod simulate;
 pub mod tables;
 pub mod units;

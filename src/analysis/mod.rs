@@ -8,6 +8,9 @@ mod device;
 mod export;
 mod recorded;
 mod rows;
+mod whatif;
+
+pub use whatif::{LineChange, WhatIfOptions, whatif};
 
 pub use export::{Exporter, Table};
 

@@ -67,6 +67,14 @@ Examples:
   memlab summary snapshot.pickle --at 1200 --device 0
   memlab summary snapshot.pickle --json | jq '.devices[0].stats[\"reserved_bytes.all.peak\"]'";
 
+pub(crate) const WHATIF: &str = "\
+Examples:
+  memlab whatif snapshot.pickle
+  memlab whatif snapshot.pickle --set expandable_segments:True --set max_split_size_mb:128
+  memlab whatif snapshot.pickle --memory 24GiB           would it fit, and into how little
+  memlab whatif snapshot.pickle --scale model.py:88=0.5  half of what that line allocates
+  memlab whatif snapshot.pickle -o answer                whatif.md, whatif.json, whatif.svg";
+
 pub(crate) const COMPLETIONS: &str = "\
 Examples:
   memlab completions bash > ~/.local/share/bash-completion/completions/memlab

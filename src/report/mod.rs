@@ -23,6 +23,7 @@ mod text;
 mod timeline_fixture;
 mod types;
 mod verdict;
+mod whatif;
 
 pub use json::{json, pretty};
 pub use lines_table::lines_table;
@@ -34,10 +35,14 @@ pub use recorded::{
 };
 pub use style::Style;
 pub use summary::{SummaryGroup, SummaryRow, SummaryTable, summary_table};
-pub use svg::{fragmentation_svg, timeline_svg};
+pub use svg::{fragmentation_svg, timeline_svg, whatif_svg};
 pub use text::{text_summary, write_summary};
 pub use types::{
     DeviceReport, FindingLine, FindingRow, Four, Fragmentation, FragmentationRow, HistoryRow, LineFigures,
     LineRow, OomRow, PinRow, PoolRow, Report, SCHEMA, StepsRow, Timeline, TimelineMark, TraceReport,
     WarningRow,
+};
+pub use whatif::{
+    BaselineRow, BoundsRow, ChangedLineRow, LimitRow, RecommendationRow, SettingRow, WhatIfReport,
+    whatif_markdown, whatif_text,
 };

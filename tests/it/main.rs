@@ -21,3 +21,5 @@ mod recorded;
 mod roundtrip;
 mod sandbox;
 mod sizes;
+mod whatif;
+mod whatif_properties;

@@ -7,6 +7,7 @@ mod generate;
 mod info;
 mod lines;
 mod summary;
+mod whatif;
 
 use super::Status;
 use super::args::Command;
@@ -21,6 +22,7 @@ pub(crate) fn run(command: Command, console: &Console) -> anyhow::Result<Status>
         Command::Info(args) => info::run(&args, console),
         Command::Lines(args) => lines::run(&args, console),
         Command::Summary(args) => summary::run(&args, console),
+        Command::Whatif(args) => whatif::run(&args, console),
         Command::Completions(args) => generate::completions(args.shell, console),
         Command::Man => generate::manual(console),
     }

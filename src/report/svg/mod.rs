@@ -14,6 +14,7 @@ mod palette;
 mod picture;
 mod scale;
 mod timeline;
+mod whatif;
 
 use super::types::{DeviceReport, TraceReport};
 
@@ -27,6 +28,12 @@ pub fn timeline_svg(trace: &TraceReport, device: &DeviceReport) -> String {
 #[must_use]
 pub fn fragmentation_svg(trace: &TraceReport, device: &DeviceReport) -> String {
     draw::render(&fragmentation::picture(trace, device))
+}
+
+/// Reserved bytes over time under each setting of a what-if replay, as an SVG document.
+#[must_use]
+pub fn whatif_svg(report: &super::whatif::WhatIfReport) -> String {
+    draw::render(&whatif::picture(report, &whatif::timeline(report)))
 }
 
 fn title(what: &str, trace: &TraceReport, device: &DeviceReport) -> String {
