@@ -35,7 +35,12 @@ fn classify(trace: &Trace, frame: Frame) -> FrameClass {
         FrameClass::Native
     } else if file.starts_with('<') {
         class_of_nameless_source(&file, function)
-    } else if is_installed(&file) || is_standard_library(&file) || is_torch(&file) || is_generated(&file) {
+    } else if is_installed(&file)
+        || is_recorder(&file)
+        || is_standard_library(&file)
+        || is_torch(&file)
+        || is_generated(&file)
+    {
         FrameClass::Library
     } else {
         FrameClass::User
@@ -78,6 +83,11 @@ fn class_of_nameless_source(file: &str, function: &str) -> FrameClass {
 
 fn is_installed(file: &str) -> bool {
     has_component(file, |part| part == "site-packages" || part == "dist-packages" || part == ".triton")
+}
+
+/// memlab's own package where it runs from its sources: `.../python/memlab/run.py`.
+fn is_recorder(file: &str) -> bool {
+    file.rsplit('/').skip(1).take(2).eq(["memlab", "python"])
 }
 
 /// `lib/python3.12/...`, `python312.zip/...`, and on Windows `C:/Python312/Lib/...`.
@@ -241,6 +251,7 @@ mod tests {
             "/opt/conda/lib/python3.10/site-packages/transformers/trainer.py",
             "/usr/lib/python3/dist-packages/numpy/core.py",
             "/usr/lib/python3.10/asyncio/events.py",
+            "/src/memlab/python/memlab/run.py",
             "/usr/lib/python3.13t/runpy.py",
             "/usr/lib/python312.zip/runpy.py",
             "C:\\Python312\\Lib\\runpy.py",
