@@ -1,8 +1,8 @@
 //! The trace itself.
 
 use super::{
-    Events, FrameTable, Holder, Mark, NamedTensor, PoolId, ProcessFacts, Segment, Settings, StackTable,
-    StringId, StringTable, Warnings,
+    Events, FrameTable, Holder, Mark, NamedTensor, PoolId, ProcessFacts, Sample, Segment, Settings,
+    StackTable, StringId, StringTable, Warnings,
 };
 
 /// GPU index.
@@ -85,6 +85,8 @@ pub struct Trace {
     pub tensors: Vec<NamedTensor>,
     /// Who holds storages.
     pub holders: Vec<Holder>,
+    /// What driver and allocator said while the recording ran.
+    pub samples: Vec<Sample>,
     /// Faults met while reading.
     pub warnings: Warnings,
 }

@@ -101,6 +101,7 @@ fn mark_name(kind: MarkKind) -> &'static str {
         MarkKind::Phase => "phase",
         MarkKind::Module => "module",
         MarkKind::User => "user",
+        MarkKind::Fault => "fault",
     }
 }
 
