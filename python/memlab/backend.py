@@ -91,6 +91,11 @@ class Torch:
         """`memory_stats()` of a device, flat, also while torch is still initialising."""
         return flat(self._torch._C._cuda_memoryStats(device))
 
+    def counted(self, device, paths):
+        """Some counters by path (`("allocation", "all", "freed")`): a fast `counters`."""
+        nested = self._torch._C._cuda_memoryStats(device)
+        return tuple(nested[first][second][third] for first, second, third in paths)
+
     def driver_memory(self, device):
         """(free, total) bytes as the driver says."""
         return self._torch.cuda.mem_get_info(device)

@@ -20,6 +20,7 @@ COUNTED = {
     "segment.all.allocated": "segment_alloc",
     "segment.all.freed": "segment_free",
 }
+_PATHS = tuple(tuple(key.split(".")) for key in COUNTED)
 #: Segments may also be mapped and unmapped, under which `segment.*` counts something else.
 _EXPANDABLE = ("segment_map", "segment_unmap")
 _SETTLE_TRIES = 6
@@ -32,6 +33,10 @@ class Batch:
     def __init__(self, snapshot, entries, annotations, counters, cleared):
         self.snapshot, self.entries, self.annotations = snapshot, entries, annotations
         self.counters, self.cleared = counters, cleared
+
+    def equals(self, device, stats):
+        """Whether `stats` are those that stood when this was read."""
+        return all(stats.get(key, 0) == value for key, value in self.counters.get(device, {}).items())
 
 
 class Drain:
@@ -140,8 +145,7 @@ class Drain:
         return missing
 
     def _counts(self, device):
-        counters = self._backend.counters(device)
-        return {key: counters.get(key, 0) for key in COUNTED}
+        return dict(zip(COUNTED, self._backend.counted(device, _PATHS)))
 
     def _all_counts(self):
         return {device: self._counts(device) for device in self._devices}

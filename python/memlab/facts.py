@@ -22,7 +22,7 @@ def of_process(options, version):
     if conf:
         other["alloc_conf"] = conf
     if options.host:
-        other["command_line"] = list(map(str, sys.argv))
+        other["command"] = list(map(str, sys.argv))
         other["host"] = platform.node()
     facts = {"pid": os.getpid(), "python_version": platform.python_version(), "writer": f"memlab {version}"}
     return {**facts, **place(), "other": other}
@@ -31,7 +31,7 @@ def of_process(options, version):
 def of_backend(backend, devices):
     """What torch and the driver say; whatever fails is left out."""
     facts, other = {}, {}
-    for action in (lambda: facts.update(backend.facts()), lambda: other.update(allocator=backend.allocator())):
+    for action in (lambda: facts.update(backend.facts()), lambda: other.update(backend=backend.allocator())):
         try:
             action()
         except Exception:

@@ -11,7 +11,6 @@ import time
 from collections import deque
 
 from . import events, facts, records, warn
-from .backend import Unusable
 from .chunks import ChunkFile
 from .drain import Drain
 from .gate import Gate
@@ -19,6 +18,13 @@ from .intern import Tables
 
 #: Batches that may wait for the writer before whoever read one writes it himself.
 _MOST_WAITING = 4
+#: Counters that every sample has.
+CHECKED = tuple(f"{name}_bytes.all.current" for name in ("allocated", "active", "reserved", "requested")) + (
+    "allocation.all.allocated",
+    "allocation.all.freed",
+    "num_alloc_retries",
+    "num_ooms",
+)
 #: Past this many times `max_events`, the history is cleared even if the counters do not stand still.
 _FORCE_FACTOR = 16
 
@@ -42,6 +48,7 @@ class Recorder:
         self._wake = threading.Event()
         self._last_read = self._last_step = time.monotonic()
         self._settings, self._lost, self._said = None, 0, 0
+        self._sampled, self._state_counts = set(), {}
         with self._writing.passing():
             self._guarded_write(lambda: records.write_process(self._file, self._facts))
 
@@ -57,16 +64,21 @@ class Recorder:
         self._facts = {**self._facts, **facts_found, "other": {**self._facts["other"], **other}}
         with self._writing.passing():
             self._guarded_write(lambda: records.write_process(self._file, self._facts))
-        self._check_others(other.get("allocator", "native"))
+        if not self._is_ours(other.get("backend", "native")):
+            return
         self.backend.start(self.options.stacks, self.options.context)
         self._drain = Drain(self.backend, self._devices)
         self.recording = True
 
-    def _check_others(self, allocator):
+    def _is_ours(self, allocator):
+        """Whether there is a history, and nobody else's."""
         if allocator != "native":
-            raise_unusable(f"the allocator is {allocator}, which keeps no history: only its counters are recorded")
-        if self.backend.is_recording():
-            raise_unusable("another recorder of memory history is active in this process; it keeps it, and only counters are recorded")
+            self.fault("allocator", f"the allocator is {allocator}, which keeps no history: only counters are recorded")
+        elif self.backend.is_recording():
+            self.fault("other-recorder", "another recorder of memory history is active; it keeps it, only counters are recorded")
+        else:
+            return True
+        return False
 
     def start_thread(self):
         """The thread that reads by time and count, and writes."""
@@ -81,8 +93,17 @@ class Recorder:
 
     def mark(self, kind, name, begins=records.MOMENT):
         """Notes a moment, or one end of a span."""
+        self.mark_at(facts.now_us(), kind, name, begins)
+
+    def mark_at(self, time_us, kind, name, begins):
+        """The same for a moment that is past."""
         if self.active:
-            self._marks.append((kind, name, facts.now_us(), begins))
+            self._marks.append((kind, name, time_us, begins))
+
+    def fault(self, kind, text):
+        """Something does not work: one warning, and a mark in the trace."""
+        warn.warn(kind, text)
+        self.mark(records.FAULT, text)
 
     @warn.guarded
     def at_step(self):
@@ -102,22 +123,23 @@ class Recorder:
                 if entered:
                     self._read(force)
         else:
-            self._waiting.append((None, self._samples(None)))
+            self._waiting.append((None, self._samples(None), False))
         if self._thread is None or len(self._waiting) > _MOST_WAITING:
             self.flush()
         else:
             self._wake.set()
 
-    def _read(self, force):
+    def _read(self, force, with_state=False):
         if self.backend.is_recording() is False:
             warn.warn("switched-off", "somebody turned the memory history off; it is on again, what lay between is counted as lost")
             self.backend.clear()
         batch = self._drain.read(force)
         self._last_read = time.monotonic()
-        self._waiting.append((batch, self._samples(batch)))
+        self._waiting.append((batch, self._samples(batch), with_state))
+        return batch
 
     def _samples(self, batch):
-        """What the counters and the driver say at this read, for devices in use."""
+        """What the counters and the driver say at this read, for devices in use. Exact if nothing happened since."""
         samples = []
         for device in self._devices:
             try:
@@ -127,8 +149,9 @@ class Recorder:
                 free, total = self.backend.driver_memory(device)
             except Exception:
                 continue
-            sample = {"device": device, "time_us": facts.now_us(), "free_bytes": free, "total_bytes": total, "stats": stats}
-            samples.append(sample)
+            exact = batch is not None and batch.cleared and batch.equals(device, stats)
+            sample = {"device": device, "time_us": facts.now_us(), "exact": exact, "free_bytes": free, "total_bytes": total}
+            samples.append({**sample, "stats": stats})
         self._last_read = time.monotonic()
         return samples
 
@@ -164,16 +187,26 @@ class Recorder:
 
     def _write_waiting(self):
         while self._waiting:
-            batch, samples = self._waiting.popleft()
+            batch, samples, with_state = self._waiting.popleft()
             if batch is not None:
                 self._write_batch(batch)
-            for sample in samples:
-                sample["events"] = self._events.counts.get(sample["device"], 0)
-            records.write_samples(self._file, samples)
+            self._write_samples(samples, with_state)
+            if with_state:
+                self._write_segments(batch.snapshot.get("segments") or [])
         marks = [self._marks.popleft() for _ in range(len(self._marks))]
         if marks:
             records.write_marks(self._file, marks)
         self._write_news()
+
+    def _write_samples(self, samples, with_state):
+        """All counters at first, then those that an analyzer checks; all again with a state."""
+        for sample in samples:
+            device = sample["device"]
+            sample["events"] = self._events.counts.get(device, 0) if sample.pop("exact") else None
+            if device in self._sampled and not with_state:
+                sample["stats"] = {key: sample["stats"][key] for key in CHECKED if key in sample["stats"]}
+            self._sampled.add(device)
+        records.write_samples(self._file, samples)
 
     def _write_batch(self, batch):
         settings = batch.snapshot.get("allocator_settings")
@@ -189,7 +222,8 @@ class Recorder:
         """Newly lost events and new warnings."""
         lost = self._drain.lost() if self._drain else 0
         if lost > self._lost:
-            self._marks.append((records.USER, f"memlab: {lost - self._lost} events lost", facts.now_us(), records.MOMENT))
+            records.write_marks(self._file, [(records.FAULT, f"lost {lost - self._lost} events", facts.now_us(), records.MOMENT)])
+            warn.warn("lost-events", "events were lost: the trace says how many and is not complete")
             self._lost = lost
             records.write_process(self._file, {"lost_events": lost})
         said = warn.said()
@@ -211,45 +245,46 @@ class Recorder:
 
     @warn.guarded
     def write_state(self, census=True):
-        """Everything that is known at this moment: events, segments, names, holders; then syncs the file."""
+        """Everything that is known at this moment: first events and segments, then names and holders; syncs the file."""
         if not self.owned():
             return
-        segments = self._read_whole()
+        self._read_whole()
         self.flush()
-        names = self._names() if census else ()
+        names = self._names() if census and self._devices else None
         with self._writing.passing() as entered:
             if entered and self.owned():
-                self._guarded_write(lambda: self._write_state(segments, names))
+                self._guarded_write(lambda: self._write_names(names))
 
     def _read_whole(self):
-        """Reads until nothing moves, a few times at most; the last snapshot's segments."""
+        """Reads until nothing moves, a few times at most."""
         if not self.recording:
-            return None
+            return
         with self._reading.passing() as entered:
-            if not entered:
-                return None
-            for attempt in range(5):
-                self._read(force=False)
-                batch = self._waiting[-1][0]
-                if batch.cleared:
+            for attempt in range(5 if entered else 0):
+                if self._read(force=False, with_state=True).cleared:
                     break
                 time.sleep(0.002 * attempt)
-            return batch.snapshot.get("segments") or []
 
     def _names(self):
         from . import naming  # needs torch
 
-        return naming.census_and_holders(self.backend, self.options)
+        names = naming.census_and_holders(self.options) if self.options.census else None
+        for fault in names.faults if names else ():
+            self.mark(records.FAULT, fault)
+        return names
 
-    def _write_state(self, segments, names):
+    def _write_segments(self, segments):
+        """The state right after the events that came with it."""
+        counts = self._events.counts
+        used = sorted(set(counts) | {segment.get("device", 0) for segment in segments})
+        events.write_segments(self._file, self._tables, counts, segments, used)
+        self._state_counts = dict(counts)
+
+    def _write_names(self, names):
+        if names is not None:
+            records.write_tensors(self._file, names.tensors, names.time_us, self._state_counts)
+            records.write_holders(self._file, names.holders, names.time_us, self._state_counts)
         self._write_waiting()
-        if segments is not None:
-            used = sorted(set(self._events.counts) | {segment.get("device", 0) for segment in segments})
-            events.write_segments(self._file, self._tables, self._events.counts, segments, used)
-        if names:
-            records.write_tensors(self._file, names.tensors, names.time_us)
-            records.write_holders(self._file, names.holders, names.time_us)
-        self._write_news()
         self._file.sync()
 
     @warn.guarded
@@ -283,8 +318,3 @@ class Recorder:
         """In a forked child: nothing is written, the parent's file is let go."""
         self.active = self.recording = False
         self._file.abandon()
-
-
-def raise_unusable(text):
-    """So that `begin` ends and the one warning says why."""
-    raise Unusable(text)

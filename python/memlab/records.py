@@ -7,10 +7,11 @@ from . import chunks
 from .columns import delta, offset
 from .intern import clean
 
-STEP, PHASE, MODULE, USER = range(4)
+STEP, PHASE, MODULE, USER, FAULT = range(5)
 MOMENT, BEGIN, END = range(3)
 _ROWS = 4_096
 _I64 = 1 << 63
+_NOT_KNOWN = (1 << 64) - 1
 
 
 class Texts:
@@ -65,11 +66,11 @@ def write_marks(file, marks):
 def write_samples(file, samples):
     """Maps of device, time_us, events, free_bytes, total_bytes, stats."""
     if samples:
-        file.write_chunk(chunks.SAMPLES, {"count": len(samples)}, {"samples": plain(samples)}, 32 * 4096 * len(samples))
+        file.write_chunk(chunks.SAMPLES, {"count": len(samples)}, {"samples": plain(samples)}, sum(96 + 96 * len(sample["stats"]) for sample in samples))
 
 
-def write_tensors(file, rows, time_us):
-    """Rows of (device, address, bytes, kind, name, dtype, shape)."""
+def write_tensors(file, rows, time_us, events):
+    """Rows of (device, address, bytes, kind, name, dtype, shape, grad_fn); `events` counts a device's before."""
     for part in _parts(rows):
         texts = Texts()
         shape = [size for row in part for size in row[6]]
@@ -82,14 +83,16 @@ def write_tensors(file, rows, time_us):
             "dtype": offset([texts.id(row[5]) for row in part]),
             "rank": offset([len(row[6]) for row in part]),
             "shape": offset(shape),
+            "grad_fn": offset([texts.id(row[7]) for row in part]),
             "time": offset([time_us] * len(part)),
+            "events": offset([events.get(row[0], _NOT_KNOWN) for row in part]),
         }
         payload["texts"] = texts.rows
         cost = 256 * len(part) + 8 * len(shape) + texts.bytes
         file.write_chunk(chunks.TENSORS, {"count": len(part), "dimensions": len(shape)}, payload, cost)
 
 
-def write_holders(file, rows, time_us):
+def write_holders(file, rows, time_us, events):
     """Rows of (device, address, path)."""
     for part in _parts(rows):
         texts = Texts()
@@ -98,6 +101,7 @@ def write_holders(file, rows, time_us):
             "address": offset([row[1] for row in part]),
             "path": offset([texts.id(row[2]) for row in part]),
             "time": offset([time_us] * len(part)),
+            "events": offset([events.get(row[0], _NOT_KNOWN) for row in part]),
         }
         payload["texts"] = texts.rows
         file.write_chunk(chunks.HOLDERS, {"count": len(part)}, payload, 96 * len(part) + texts.bytes)
