@@ -5,9 +5,11 @@ use crate::findings::{OomFacts, judge};
 use crate::model::{DeviceTrace, Trace, Warnings};
 use crate::rebuild::{History, Moment, NONE, OomEvent, State, rebuild};
 use crate::report::{DeviceReport, Fragmentation, FragmentationRow, HistoryRow, OomRow, StepsRow, Timeline};
-use crate::tables::{self, Grouping, INFERENCE_RULE, LINE_RULE, LineTable, StepTable, TimelineExtent, pools};
+use crate::tables::{
+    self, Grouping, INFERENCE_RULE, LINE_RULE, LineTable, MODULE_RULE, StepTable, TimelineExtent, pools,
+};
 
-use super::{Options, rows};
+use super::{Options, recorded, rows};
 
 /// Everything that is computed once and read by several parts of the report.
 struct Work<'a> {
@@ -30,7 +32,9 @@ pub(super) fn analyze(
     let steps = tables::steps(trace, device, &history);
     let at_peak = history.state_at(history.peaks.reserved.moment);
     let facts = trace.process.devices.iter().find(|facts| facts.device == device.device);
-    let total_bytes = facts.and_then(|facts| facts.total_bytes);
+    let total_bytes = facts.and_then(|facts| facts.total_bytes).or_else(|| sampled_total(trace, device));
+    let readings = tables::readings(trace, device, &history);
+    let self_check = readings.as_ref().and_then(recorded::self_check);
     let report = DeviceReport {
         device: device.device.0,
         name: facts.map(|facts| facts.name.clone()).filter(|name| !name.is_empty()),
@@ -43,16 +47,36 @@ pub(super) fn analyze(
         history: beginning(&history),
         fragmentation: work.fragmentation(&at_peak)?,
         group_by: options.group_by.to_string(),
-        line_rule: format!("{LINE_RULE} {INFERENCE_RULE}"),
+        line_rule: line_rule(&grouping),
         lines: table.rows(trace, &grouping, options.top).into_iter().map(rows::line).collect(),
         lines_left_out: options.top.map_or(0, |top| table.entries.len().saturating_sub(top)) as u64,
         unattributed: rows::figures(&table.unattributed),
         ooms: history.ooms.iter().map(|oom| work.oom(oom, total_bytes)).collect(),
         steps: StepsRow { source: steps.source.name().to_owned(), count: steps.rows.len() as u64 },
         pools: pools(&at_peak).into_iter().map(|row| rows::pool(&row)).collect(),
+        modules: tables::modules(device, &history, &grouping).map(|table| recorded::modules(trace, table)),
+        census: tables::names(trace, device, &history)
+            .map(|names| recorded::census(trace, &history, &grouping, names)),
+        outside: readings.as_ref().and_then(recorded::outside),
+        self_check,
         timeline: if options.with_pictures { work.timeline(&table, &steps) } else { Timeline::default() },
     };
-    Ok((report, history.warnings))
+    let mut warnings = history.warnings;
+    if let Some(check) = &report.self_check {
+        recorded::warn_of_check(report.device, check, &mut warnings);
+    }
+    Ok((report, warnings))
+}
+
+/// The device's memory as a sample states it, for recordings without facts of their devices.
+fn sampled_total(trace: &Trace, device: &DeviceTrace) -> Option<u64> {
+    trace.samples.iter().filter(|sample| sample.device == device.device).find_map(|sample| sample.total_bytes)
+}
+
+/// The rules by which lines were found, as far as they were used.
+fn line_rule(grouping: &Grouping) -> String {
+    let modules = if grouping.modules.tags.is_empty() { "" } else { MODULE_RULE };
+    format!("{LINE_RULE} {INFERENCE_RULE}{modules}")
 }
 
 fn beginning(history: &History) -> HistoryRow {
@@ -90,6 +114,7 @@ impl Work<'_> {
             total_bytes,
             peaks: &self.history.peaks,
             settings: &self.trace.settings,
+            memory_fraction: self.trace.memory_fraction(self.device.device),
         });
         let line = self.grouping.key_of_stack(oom.stack).map(|key| key.label(self.trace));
         rows::oom(oom, verdict, line)

@@ -5,6 +5,7 @@
 //! analysed side by side (rayon); they are never added up.
 
 mod device;
+mod recorded;
 mod rows;
 
 use std::collections::BTreeMap;
@@ -47,16 +48,18 @@ pub fn analyze(path: &str, trace: &Trace, options: &Options) -> Result<TraceRepo
     let analysed: Vec<_> =
         devices.par_iter().map(|device| device::analyze(trace, device, options)).collect::<Result<_>>()?;
     let mut warnings: Warnings = trace.warnings.clone();
+    let mut complete = recorded::is_whole(trace, &mut warnings) && trace.complete;
     let mut reports = Vec::with_capacity(analysed.len());
     for (report, found) in analysed {
         warnings.merge(found);
+        complete &= report.self_check.as_ref().is_none_or(|check| check.missing_allocations == 0);
         reports.push(report);
     }
     Ok(TraceReport {
         path: path.to_owned(),
         format: trace.format.name(),
         events: trace.event_count() as u64,
-        complete: trace.complete,
+        complete,
         warnings: warnings.iter().map(rows::warning).collect(),
         allocator_conf: trace.settings.conf().to_owned(),
         process: rows::process(&trace.process),

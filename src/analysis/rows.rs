@@ -15,6 +15,9 @@ pub(super) fn warning(warning: &Warning) -> WarningRow {
 
 pub(super) fn process(facts: &ProcessFacts) -> Vec<(String, String)> {
     let number = |value: Option<u64>| value.map(|value| value.to_string());
+    let other = |key: &str| {
+        facts.other.get(key).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+    };
     let named = [
         ("rank", number(facts.rank)),
         ("local rank", number(facts.local_rank)),
@@ -24,6 +27,8 @@ pub(super) fn process(facts: &ProcessFacts) -> Vec<(String, String)> {
         ("CUDA", facts.cuda_version.clone()),
         ("Python", facts.python_version.clone()),
         ("written by", facts.writer.clone()),
+        ("allocator backend", other("backend")),
+        ("memory fraction", other("memory_fraction")),
         ("events lost by the recorder", number(Some(facts.lost_events).filter(|&lost| lost > 0))),
     ];
     named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()

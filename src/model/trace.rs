@@ -126,6 +126,19 @@ impl Trace {
         self.pools.get(index as usize).copied()
     }
 
+    /// The part of `device`'s memory that the process may use, as the configuration or the recorder says;
+    /// 1.0 when the recorder says that nothing was set, `None` when nobody says anything.
+    #[must_use]
+    pub fn memory_fraction(&self, device: DeviceId) -> Option<f64> {
+        use serde_json::Value;
+        let stated = match self.process.other.get("memory_fraction") {
+            Some(Value::Object(by_device)) => by_device.get(&device.0.to_string()).and_then(Value::as_f64),
+            Some(value) => value.as_f64(),
+            None => None,
+        };
+        stated.or_else(|| self.settings.memory_fraction()).filter(|part| (0.0..=1.0).contains(part))
+    }
+
     /// Events on all devices.
     #[must_use]
     pub fn event_count(&self) -> usize {

@@ -81,6 +81,9 @@ fn every_key_of_the_report_is_explained() {
         let report = serde_json::to_value(&analyzed(folder, name).report).expect("a report is JSON");
         collect_keys(&report, &mut keys);
     }
+    let recorded =
+        memlab::analysis::analyze("x", &crate::recorded::failed(), &memlab::analysis::Options::default());
+    collect_keys(&serde_json::to_value(recorded.expect("a report")).expect("a report is JSON"), &mut keys);
     let missing: Vec<_> = keys.into_iter().filter(|key| !page.contains(&format!("`{key}`"))).collect();
     assert!(missing.is_empty(), "docs/reading-a-report.md does not explain {missing:?}");
 }
