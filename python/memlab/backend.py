@@ -80,8 +80,21 @@ class Torch:
         self._torch.cuda.memory._record_memory_history(None)
 
     def snapshot(self):
-        """What `torch.cuda.memory._snapshot()` returns."""
-        return self._torch.cuda.memory._snapshot()
+        """What `torch.cuda.memory._snapshot()` returns.
+
+        Turning addresses into frames, torch asks for `torch._inductor`, which is imported on demand, and
+        `torch._dynamo` with it: seconds, on whatever thread we are, and an ImportError in the job if it imports
+        them at that moment. Nothing of Inductor's can be in a stack before it was imported, so it is hidden.
+        """
+        lazy = vars(self._torch).get("_lazy_modules")
+        hidden = type(lazy) is set and "_inductor" in lazy and "_inductor" not in vars(self._torch)
+        if hidden:
+            lazy.discard("_inductor")
+        try:
+            return self._torch.cuda.memory._snapshot()
+        finally:
+            if hidden:
+                lazy.add("_inductor")
 
     def devices(self):
         """Number of visible devices."""

@@ -50,6 +50,8 @@ def _steps(chain):
         owner = chain[index - 1] if index else None
         if type(holder) is dict and owner is not None and dict_of(owner) is holder:
             text = "." + _bare(text)
+        elif type(owner) is types.FunctionType and owner.__closure__ is holder:
+            text = "'s variable " + owner.__code__.co_freevars[int(_bare(text))]
         steps.append(text)
     return steps
 

@@ -13,6 +13,7 @@ from itertools import islice
 from .live import dict_of
 
 _MOST_ITEMS = 100_000
+_SUSPENDED = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 
 
 def label(holder, held):
@@ -33,6 +34,8 @@ def label(holder, held):
             return ".__self__" if holder.__self__ is held else ".__func__"
         if kind is types.FrameType:
             return _local(holder, held)
+        if kind in _SUSPENDED:
+            return _local_of_suspended(holder, held)
         return attribute(holder, held)
     except Exception:
         return f".<{kind.__name__}>"
@@ -68,14 +71,14 @@ def _key(holder, held):
 
 
 def _index(holder, held):
-    items = holder if type(holder) is deque else kind_iter(holder)
+    items = holder if type(holder) is deque else items_of(holder)
     for index, value in enumerate(islice(items, _MOST_ITEMS)):
         if value is held:
             return f"[{index}]"
     return "[...]"
 
 
-def kind_iter(holder):
+def items_of(holder):
     """Iterates a list or tuple without a subclass's own `__iter__`."""
     base = list if issubclass(type(holder), list) else tuple if issubclass(type(holder), tuple) else deque
     return base.__iter__(holder)
@@ -94,17 +97,21 @@ def _text_of_key(key):
 def _of_function(function, held):
     if function.__closure__ is held:
         return ""
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
-        if cell is held:
-            return f"'s variable {name}"
     return ".__defaults__" if function.__defaults__ is held else attribute(function, held)
 
 
 def _local(frame, held):
+    return f"local {_name_in(frame, held)} in {frame.f_code.co_name}()"
+
+
+def _local_of_suspended(holder, held):
+    frame = next((getattr(holder, name) for name in ("gi_frame", "cr_frame", "ag_frame") if hasattr(holder, name)), None)
+    return "" if frame is None or frame is held else f"local {_name_in(frame, held)}"
+
+
+def _name_in(frame, held):
+    """Name of the local that is `held`, leaving no copy of the locals behind in the frame."""
     found = dict(frame.f_locals)
     if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
-        frame.f_locals.clear()  # the frame would keep the copy
-    for name, value in found.items():
-        if value is held:
-            return f"local {name} in {frame.f_code.co_name}()"
-    return f"a local in {frame.f_code.co_name}()"
+        frame.f_locals.clear()
+    return next((name for name, value in found.items() if value is held), "?")

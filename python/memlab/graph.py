@@ -14,26 +14,59 @@ class Graphs:
 
     def __init__(self, storage_of, owned, deadline):
         self._storage_of, self._owned, self._deadline = storage_of, owned, deadline
-        self._visited = {}  # holds the nodes, so that their ids stay theirs
+        self._visited = {}  # id: (node, its root); holds the nodes, so that their ids stay theirs
+        self._starts, self._inside = {}, {}
+        #: Bytes that the graph of a tensor (by id) keeps besides what is owned.
+        self.retained = {}
         #: (device, address): (bytes, root tensor, name of the node, dtype, shape)
         self.saved = {}
         self.cut_off = False
 
     def walk(self, root):
-        """Visits the graph behind `root` as far as it is new; returns the bytes that it saves."""
-        total = 0
-        stack = [root.grad_fn]
+        """Visits the graph behind `root` as far as it is new. A tensor inside another's graph belongs to that one."""
+        first = root.grad_fn
+        if id(first) in self._visited:
+            self._inside[id(root)] = self._visited[id(first)][1]
+            return
+        self._starts[id(first)] = root
+        self.retained[id(root)] = 0
+        stack = [first]
         while stack:
             node = stack.pop()
-            if node is None or id(node) in self._visited:
+            if node is None:
+                continue
+            if id(node) in self._visited:
+                self._take_over(node, root)
                 continue
             if len(self._visited) >= MOST_NODES or time.monotonic() > self._deadline:
                 self.cut_off = True
-                break
-            self._visited[id(node)] = node
-            total += self._take_saved(node, root)
+                return
+            self._visited[id(node)] = node, root
+            self.retained[id(root)] += self._take_saved(node, root)
             stack.extend(pair[0] for pair in node.next_functions)
-        return total
+
+    def root_of(self, tensor):
+        """The tensor whose graph `tensor` is a part of: itself, if of no other's."""
+        for _ in range(1000):
+            outer = self._inside.get(id(tensor))
+            if outer is None or outer is tensor:
+                break
+            tensor = outer
+        return tensor
+
+    def is_inside(self, tensor):
+        """Whether `tensor` is a part of another tensor's graph."""
+        return self.root_of(tensor) is not tensor
+
+    def _take_over(self, node, root):
+        """`root`'s graph reaches one that was walked before."""
+        inner = self._starts.get(id(node))
+        if inner is None:
+            return
+        inner = self.root_of(inner)
+        if inner is not self.root_of(root):
+            self._inside[id(inner)] = root
+            self.retained[id(root)] = self.retained.get(id(root), 0) + self.retained.get(id(inner), 0)
 
     def _take_saved(self, node, root):
         total = 0

@@ -10,7 +10,7 @@ import time
 import types
 
 from .chains import cycle_text, path_text
-from .edges import kind_iter
+from .edges import items_of
 from .live import storage_of
 from .roots import Roots, is_ours
 
@@ -34,28 +34,42 @@ class Search:
         self._roots = None
         self.cut_off = False
 
-    def run(self, tensors, retained):
-        """`tensors` are all that nobody owns; `retained` says what the autograd graph of one keeps besides."""
+    def run(self, tensors):
+        """`tensors` are all that nobody owns. First those whose graphs are not a part of another's."""
         places, weights = {}, {}
+        inner = set()
         for tensor in tensors:
             where = storage_of(tensor)
             places.setdefault(where[:2], []).append(tensor)
-            weights[where[:2]] = max(weights.get(where[:2], 0), where[2] + retained.get(id(tensor), 0))
-        order = sorted(places, key=lambda where: (-weights[where], where))[:_MOST_TARGETS]
+            retained = self._graphs.retained.get(id(tensor), 0)
+            weights[where[:2]] = max(weights.get(where[:2], 0), where[2] + retained)
+            if self._graphs.is_inside(tensor) or (where[:2] in self._graphs.saved and not retained):
+                inner.add(where[:2])
+        order = sorted(places, key=lambda where: (-weights[where], where))
         self._roots = Roots()
         self._ours = _containers_of(self, self._census, self._graphs, places, tensors, order)
         self._keep += [places, tensors]
-        while order and not self._late():
-            batch, order = order[:_BATCH], order[_BATCH:]
-            batch = [where for where in batch if where not in self._paths]
-            if batch:
-                self._search(batch, places)
-        self._name_saved()
+        self._search_all([where for where in order if where not in inner][:_MOST_TARGETS], places)
+        self._name_saved(places)
+        self._search_all([where for where in order if where in inner][:_MOST_TARGETS], places)
         rows = [(*where, path) for where, path in self._paths.items()][:_MOST_ROWS]
         if self.cut_off:
-            rows += [(*where, CUT_OFF.format(self._seconds)) for where in order[:1] if where not in self._paths]
+            missing = [where for where in order if where not in self._paths]
+            rows += [(*where, CUT_OFF.format(self._seconds)) for where in missing[:1]]
         self._parents, self._keep, self._roots = {}, [], None
         return rows
+
+    def _search_all(self, order, places):
+        while order and not self._late():
+            order = [where for where in order if where not in self._paths]
+            self._search(order[:_BATCH], places)
+            order = order[_BATCH:]
+
+    def _mine(self, made):
+        """Registers a list of ours, which must not be taken for a holder."""
+        self._ours.add(id(made))
+        self._keep.append(made)
+        return made
 
     def _late(self):
         self.cut_off = self.cut_off or time.monotonic() > self._deadline
@@ -64,43 +78,37 @@ class Search:
     # --- the search
 
     def _search(self, batch, places):
-        frontier = [tensor for where in batch for tensor in places[where]]
+        frontier = self._mine([tensor for where in batch for tensor in places[where]])
         open_ = set(batch)
         for _ in range(_DEPTH):
-            frontier = self._climb([thing for thing in frontier if self._roots.of(thing) is None])
-            for where in list(open_):
-                if self._name(where, places[where]):
-                    open_.discard(where)
+            frontier = self._climb(frontier)
+            open_ = {where for where in open_ if not self._name(where, places[where])}
             if not frontier or not open_ or self._late():
                 break
-            frontier = frontier[:_FRONTIER]
-        for where in open_:
-            if not self.cut_off:
+        if not self.cut_off:
+            for where in open_:
                 text = cycle_text(places[where], self._parents)
                 if text:
                     self._paths[where] = text
 
-    def _climb(self, frontier):
-        """Enters who refers to the things of `frontier`; returns those that are new."""
-        frontier = [thing for thing in frontier if id(thing) not in self._parents]
-        wanted = {id(thing): thing for thing in frontier}
-        for key in wanted:
-            self._parents[key] = []
-        if not frontier:
-            return []
-        new = []
-        skip = {id(frontier), id(wanted), id(new), id(self._keep), id(self._parents)}
-        for referrer in gc.get_referrers(*frontier):
-            if id(referrer) in skip or id(referrer) in self._ours or self._is_noise(referrer):
+    def _climb(self, things):
+        """Enters who refers to `things`; returns those that are new."""
+        new = [thing for thing in things if id(thing) not in self._parents and self._roots.of(thing) is None]
+        frontier = self._mine(new[:_FRONTIER])
+        for thing in frontier:
+            self._parents[id(thing)] = self._mine([])
+        wanted = set(map(id, frontier))
+        found = self._mine([])
+        referrers = self._mine(gc.get_referrers(*frontier)) if frontier else ()
+        for referrer in referrers:
+            if id(referrer) in self._ours or self._is_noise(referrer):
                 continue
-            held = {id(thing) for thing in gc.get_referents(referrer)} & wanted.keys()
+            held = wanted.intersection(map(id, gc.get_referents(referrer)))
             for key in held:
                 self._parents[key].append(referrer)
             if held:
-                new.append(referrer)
-        self._keep += [frontier, new]
-        self._ours |= {id(frontier), id(wanted), id(new)} | {id(found) for found in self._parents.values()}
-        return new
+                found.append(referrer)
+        return found
 
     def _is_noise(self, thing):
         """Things of memlab itself; frames that run (their locals are roots already)."""
@@ -145,17 +153,19 @@ class Search:
         container = chain[-2]
         if self._roots.is_module_dict(container):
             return
-        values = list(dict.values(container)) if type(container) is dict else list(kind_iter(container))
+        values = list(dict.values(container)) if type(container) is dict else list(items_of(container))
         for value in values[:_MOST_ROWS]:
             if type(value) is type(chain[-1]):
                 where = storage_of(value)
                 if where and where[:2] not in self._paths and where[:2] not in self._census.owned:
                     self._paths[where[:2]] = path_text([*chain[:-1], value], self._roots)
 
-    def _name_saved(self):
-        """Storages that only C++ holds: through the tensor whose graph saved them."""
-        for where, (_, root, *_) in self._graphs.saved.items():
-            found = storage_of(root)
+    def _name_saved(self, places):
+        """Storages that only a graph holds: through the tensor whose graph it is."""
+        inside = [(where, tensor) for where, tensors in places.items() for tensor in tensors if self._graphs.is_inside(tensor)]
+        saved = [(where, entry[1]) for where, entry in self._graphs.saved.items()]
+        for where, tensor in saved + inside:
+            found = storage_of(self._graphs.root_of(tensor))
             path = self._paths.get(found[:2]) if found else None
             if path and where not in self._paths:
                 self._paths[where] = f"autograd graph of {path}"

@@ -52,11 +52,10 @@ def _search(torch, options, found):
     live = Live(torch)
     census = Census(live, NAMES)
     graphs = Graphs(storage_of, census.owned, time.monotonic() + CENSUS_SECONDS)
-    retained = {}
     others = [tensor for tensor in live.tensors if (storage_of(tensor) or (0, 0))[:2] not in census.owned]
     for tensor in others:
         if _has_graph(tensor):
-            retained[id(tensor)] = graphs.walk(tensor)
+            graphs.walk(tensor)
     if graphs.cut_off:
         found.faults.append("walk over autograd graphs cut off")
     found.tensors = census.rows
@@ -65,7 +64,7 @@ def _search(torch, options, found):
         from .holders import Search
 
         search = Search(census, graphs, HOLDER_SECONDS)
-        found.holders = search.run([tensor for tensor in others if storage_of(tensor)], retained)
+        found.holders = search.run([tensor for tensor in others if storage_of(tensor)])
         if search.cut_off:
             found.faults.append(f"search for holders cut off after {HOLDER_SECONDS:g} s")
     live.close()

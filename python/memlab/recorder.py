@@ -25,8 +25,8 @@ CHECKED = tuple(f"{name}_bytes.all.current" for name in ("allocated", "active", 
     "num_alloc_retries",
     "num_ooms",
 )
-#: Past this many times `max_events`, the history is cleared even if the counters do not stand still.
-_FORCE_FACTOR = 16
+#: With so many events waiting the history is cleared even if the counters do not stand still: memory comes first.
+_FORCED = 500_000
 
 
 class Recorder:
@@ -48,6 +48,7 @@ class Recorder:
         self._wake = threading.Event()
         self._last_read = self._last_step = time.monotonic()
         self._settings, self._lost, self._said = None, 0, 0
+        self._cost = {"reads": 0, "read_s": 0.0, "longest_read_s": 0.0, "write_s": 0.0}
         self._sampled, self._state_counts = set(), {}
         with self._writing.passing():
             self._guarded_write(lambda: records.write_process(self._file, self._facts))
@@ -133,8 +134,14 @@ class Recorder:
         if self.backend.is_recording() is False:
             warn.warn("switched-off", "somebody turned the memory history off; it is on again, what lay between is counted as lost")
             self.backend.clear()
+        begun = time.perf_counter()
         batch = self._drain.read(force)
+        took = time.perf_counter() - begun
         self._last_read = time.monotonic()
+        cost = self._cost
+        cost["reads"] += 1
+        cost["read_s"] += took
+        cost["longest_read_s"] = max(cost["longest_read_s"], took)
         self._waiting.append((batch, self._samples(batch), with_state))
         return batch
 
@@ -174,7 +181,7 @@ class Recorder:
             return
         stepping = time.monotonic() - self._last_step < 2 * self.options.interval
         if self._devices and self._due(4 if stepping else 1):
-            self.read(force=self.recording and self._drain.pending() >= self.options.max_events * _FORCE_FACTOR)
+            self.read(force=self.recording and self._drain.pending() >= _FORCED)
         self.flush()
 
     # --- writing
@@ -183,7 +190,9 @@ class Recorder:
         """Writes whole what was read, in order."""
         with self._writing.passing() as entered:
             if entered and self.owned():
+                begun = time.perf_counter()
                 self._guarded_write(self._write_waiting)
+                self._cost["write_s"] += time.perf_counter() - begun
 
     def _write_waiting(self):
         while self._waiting:
@@ -305,7 +314,8 @@ class Recorder:
 
     def _close(self, complete):
         self._write_waiting()
-        records.write_process(self._file, {"lost_events": self._lost})
+        cost = {key: round(value, 6) for key, value in self._cost.items()}
+        records.write_process(self._file, {"lost_events": self._lost, "other": {**self._facts["other"], "recorder": cost}})
         self._file.close(complete and not self._lost, self._events.counts)
 
     @warn.guarded

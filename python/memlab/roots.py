@@ -34,13 +34,13 @@ class Roots:
         key = id(thing)
         if key in self._modules:
             return f"module {self._modules[key]}: ", ""
-        if key in self.locals:
-            name, function = self.locals[key]
-            return f"local {name}", f" in {function}()"
         if isinstance_of(thing, BaseException):
             return f"traceback of {_article(type(thing).__name__)}: ", ""
         if isinstance_of(thing, (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)):
             return f"suspended {thing.__qualname__}(): ", ""
+        if key in self.locals:
+            name, function = self.locals[key]
+            return f"local {name}", f" in {function}()"
         if isinstance_of(thing, type):
             return f"class {thing.__name__}: ", ""
         if hasattr(type(thing), "register_forward_hook"):
