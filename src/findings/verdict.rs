@@ -352,8 +352,11 @@ mod tests {
     const A: u64 = 0x7f00_0000_0000;
 
     fn judged(builder: TraceBuilder, total: Option<u64>) -> Verdict {
-        let trace = builder.build();
-        let history = rebuild(&trace, &trace.devices[0]);
+        judged_trace(&builder.build(), total)
+    }
+
+    fn judged_trace(trace: &crate::model::Trace, total: Option<u64>) -> Verdict {
+        let history = rebuild(trace, &trace.devices[0]);
         let oom = &history.ooms[0];
         judge(&OomFacts {
             oom,
@@ -422,17 +425,7 @@ mod tests {
             let held = TraceBuilder::new().segment_alloc(A, 400 * MIB).alloc(A, 400 * MIB);
             let mut trace = held.oom(64 * MIB, 900 * MIB).build();
             trace.process.other.insert("memory_fraction".to_owned(), fraction);
-            let history = rebuild(&trace, &trace.devices[0]);
-            let oom = &history.ooms[0];
-            judge(&OomFacts {
-                oom,
-                state: &history.state_at(Moment(oom.event)),
-                pool: PoolId::DEFAULT,
-                total_bytes: total,
-                peaks: &history.peaks,
-                settings: &trace.settings,
-                memory_fraction: trace.memory_fraction(crate::model::DeviceId(0)),
-            })
+            judged_trace(&trace, total)
         };
         let capped = judged_with(0.3.into(), Some(1400 * MIB));
         assert_eq!(capped.kind, VerdictKind::MemoryCap);

@@ -129,6 +129,16 @@ impl Rows<'_> {
         Ok(sample)
     }
 
+    /// The one copy of a counter's name.
+    fn kept(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.names.get(name) {
+            return Arc::clone(known);
+        }
+        let name: Arc<str> = name.into();
+        self.names.insert(Arc::clone(&name));
+        name
+    }
+
     fn stats(&mut self, cursor: &mut Cursor<'_>) -> Parse<BTreeMap<Arc<str>, i64>> {
         let mut stats = BTreeMap::new();
         for _ in 0..cursor.map()? {
@@ -138,14 +148,7 @@ impl Rows<'_> {
                 return Err(Fault::Wrong("a counter's name over 256 bytes"));
             }
             self.spend(STAT + name.len() as u64)?;
-            let name = match self.names.get(name.as_ref()) {
-                Some(known) => Arc::clone(known),
-                None => {
-                    let name: Arc<str> = name.as_ref().into();
-                    self.names.insert(Arc::clone(&name));
-                    name
-                }
-            };
+            let name = self.kept(&name);
             stats.insert(name, value);
         }
         Ok(stats)

@@ -6,7 +6,9 @@ use memlab::analysis::{self, Options};
 use memlab::export;
 use memlab::format::{self, WriteOptions};
 use memlab::import::{self, ReadOptions};
-use memlab::model::{DeviceFacts, Holder, Mark, MarkKind, NamedTensor, Sample, Trace, TraceBuilder};
+use memlab::model::{
+    DeviceFacts, Holder, Mark, MarkKind, NamedTensor, OptionalColumn, Sample, Trace, TraceBuilder,
+};
 use memlab::report::{CategoryRow, DeviceReport, LineRow, TraceReport};
 use memlab::tables::GroupBy;
 use serde_json::Value;
@@ -101,7 +103,7 @@ fn backward_bytes_go_to_the_forward_line_of_their_module() {
 #[test]
 fn without_modules_lines_are_as_they_ever_were() {
     let mut trace = step();
-    trace.devices[0].events.user_metadata = Default::default();
+    trace.devices[0].events.user_metadata = OptionalColumn::default();
     let device = device_by(&trace, GroupBy::Line);
     assert!(device.modules.is_none() && !device.line_rule.contains("module"));
     assert_eq!(held(&device.lines)[0], row("train.py:11 step", 8, 7));
@@ -175,7 +177,7 @@ pub(crate) fn failed() -> Trace {
         tensor(A + 14 * MIB, 3 * MIB, "optimizer_state", "blocks.0.up.weight.exp_avg"),
         tensor(A + 39 * MIB, 7, "parameter", "gone"),
     ];
-    trace.tensors[0].grad_fn = "MulBackward0".to_owned();
+    "MulBackward0".clone_into(&mut trace.tensors[0].grad_fn);
     let holder = |address, path: &str| Holder {
         address,
         path: path.to_owned(),
