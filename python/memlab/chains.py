@@ -23,6 +23,10 @@ def path_text(chain, roots):
         owner = next((_module_name(thing) for thing in chain if _module_name(thing)), "a module")
         return f"hook on {owner}: " + "".join(steps[hook + 1 :])[:_MOST_TEXT]
     text = "".join(steps)
+    for index, step in enumerate(steps):
+        if step.startswith("local ") and " in " in step:
+            name, _, where = step.partition(" in ")
+            text = "".join(steps[:index]) + name + "".join(steps[index + 1 :]) + " in " + where
     if prefix.startswith("module "):
         text = _first_name(text)
     text = text.lstrip(".") if prefix.endswith(": ") else text
@@ -33,10 +37,11 @@ def cycle_text(tensors, parents):
     """The ring that holds one of `tensors`, if there is one and nothing else was found."""
     for tensor in tensors:
         for first in parents.get(id(tensor), ()):
-            ring = _ring(first, parents)
+            owner = _owner_of(first, parents)
+            ring = next((ring for ring in (_ring(thing, parents) for thing in (first, *owner)) if ring), None)
             if ring:
                 edges = _typed_edges(ring)
-                held = _typed_edges([first, tensor])
+                held = _typed_edges([*owner, first, tensor])[-1:]
                 through = ", ".join(dict.fromkeys(edges)) or type(first).__name__
                 return _cut(f"reference cycle through {through}" + (f", holds {held[0]}" if held else ""))
     return None
@@ -90,6 +95,11 @@ def _ring(start, parents):
                 came_from[id(parent)] = thing
                 queue.append(parent)
     return None
+
+
+def _owner_of(thing, parents):
+    """The instance whose `__dict__` is `thing`, in a list, if it is known."""
+    return [parent for parent in parents.get(id(thing), ()) if type(thing) is dict and dict_of(parent) is thing][:1]
 
 
 def _typed_edges(ring):

@@ -11,7 +11,7 @@ import types
 
 from .chains import cycle_text, path_text
 from .edges import items_of
-from .live import storage_of
+from .live import is_memlabs, storage_of
 from .roots import Roots, is_ours
 
 _BATCH = 16
@@ -25,8 +25,9 @@ CUT_OFF = "(search cut off after {:g} s)"
 class Search:
     """One search; `run` gives rows of (device, address, path)."""
 
-    def __init__(self, census, graphs, seconds):
-        self._census, self._graphs, self._seconds = census, graphs, seconds
+    def __init__(self, census, graphs, seconds, own=()):
+        """`own` are containers of the caller's, which are no holders either."""
+        self._census, self._graphs, self._seconds, self._own = census, graphs, seconds, own
         self._deadline = time.monotonic() + seconds
         self._paths = {}  # (device, address): text
         self._parents = {}  # id of a thing: things that refer to it
@@ -47,7 +48,7 @@ class Search:
                 inner.add(where[:2])
         order = sorted(places, key=lambda where: (-weights[where], where))
         self._roots = Roots()
-        self._ours = _containers_of(self, self._census, self._graphs, places, tensors, order)
+        self._ours = _containers_of(self, self._census, self._graphs, places, tensors, order, *self._own)
         self._keep += [places, tensors]
         self._search_all([where for where in order if where not in inner][:_MOST_TARGETS], places)
         self._name_saved(places)
@@ -93,7 +94,7 @@ class Search:
 
     def _climb(self, things):
         """Enters who refers to `things`; returns those that are new."""
-        new = [thing for thing in things if id(thing) not in self._parents and self._roots.of(thing) is None]
+        new = self._mine([thing for thing in things if id(thing) not in self._parents and self._roots.of(thing) is None])
         frontier = self._mine(new[:_FRONTIER])
         for thing in frontier:
             self._parents[id(thing)] = self._mine([])
@@ -114,7 +115,7 @@ class Search:
         """Things of memlab itself; frames that run (their locals are roots already)."""
         if type(thing) is types.FrameType:
             return id(thing) in self._roots.running or is_ours(thing)
-        return type(thing).__module__.startswith("memlab.")
+        return is_memlabs(thing)
 
     # --- the words
 
@@ -178,11 +179,11 @@ def _containers_of(*things):
         thing = stack.pop()
         if id(thing) in ids:
             continue
-        if type(thing) in (dict, list, tuple, set) or type(thing).__module__.startswith("memlab."):
+        if type(thing) in (dict, list, tuple, set) or is_memlabs(thing):
             ids.add(id(thing))
             stack += [
                 inner
                 for inner in gc.get_referents(thing)
-                if type(inner) in (dict, list, tuple, set) or type(inner).__module__.startswith("memlab.")
+                if type(inner) in (dict, list, tuple, set) or is_memlabs(inner)
             ]
     return ids

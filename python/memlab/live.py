@@ -6,6 +6,8 @@ hooks, so that proxies and half-built objects are left alone. Never starts a col
 
 import gc
 
+#: Tensors of tracers: to ask them for an address is an error or a warning.
+_WITHOUT_MEMORY = ("FakeTensor", "FunctionalTensor")
 _mro = type.__dict__["__mro__"].__get__
 
 
@@ -43,7 +45,7 @@ class Live:
 def storage_of(tensor):
     """(device, address, bytes) of a CUDA tensor's storage; None for any other, and for what has no memory."""
     try:
-        if not tensor.is_cuda:
+        if type(tensor).__name__ in _WITHOUT_MEMORY or not tensor.is_cuda:
             return None
         storage = tensor.untyped_storage()
         address = storage.data_ptr()
@@ -58,6 +60,12 @@ def local_part(tensor):
     """The part of a distributed tensor that lives here; other tensors as they are."""
     inner = getattr(tensor, "_local_tensor", None)
     return tensor if inner is None else inner
+
+
+def is_memlabs(thing):
+    """Whether an object is of a class of this package."""
+    module = type(thing).__module__  # not always a str: some classes of extensions have a descriptor there
+    return type(module) is str and module.startswith("memlab.")
 
 
 def dict_of(thing):

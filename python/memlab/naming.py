@@ -63,7 +63,7 @@ def _search(torch, options, found):
     if options.holders:
         from .holders import Search
 
-        search = Search(census, graphs, HOLDER_SECONDS)
+        search = Search(census, graphs, HOLDER_SECONDS, (live, others))
         found.holders = search.run([tensor for tensor in others if storage_of(tensor)])
         if search.cut_off:
             found.faults.append(f"search for holders cut off after {HOLDER_SECONDS:g} s")

@@ -119,11 +119,11 @@ class Recorder:
         """Takes what torch has recorded so far. The worker writes it, or this thread if the worker is behind."""
         if not self.owned():
             return
-        if self.recording:
+        if self.recording and (force or self._drain.pending()):
             with self._reading.passing() as entered:
                 if entered:
                     self._read(force)
-        else:
+        else:  # nothing to read, but what the driver says may have changed
             self._waiting.append((None, self._samples(None), False))
         if self._thread is None or len(self._waiting) > _MOST_WAITING:
             self.flush()
