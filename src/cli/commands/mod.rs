@@ -5,6 +5,7 @@ mod convert;
 mod generate;
 mod info;
 mod lines;
+mod run;
 mod summary;
 
 use super::Status;
@@ -18,6 +19,7 @@ pub(crate) fn run(command: Command, console: &Console) -> anyhow::Result<Status>
         Command::Convert(args) => convert::run(&args, console),
         Command::Info(args) => info::run(&args, console),
         Command::Lines(args) => lines::run(&args, console),
+        Command::Run(args) => run::run(&args),
         Command::Summary(args) => summary::run(&args, console),
         Command::Completions(args) => generate::completions(args.shell, console),
         Command::Man => generate::manual(console),
