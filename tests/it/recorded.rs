@@ -258,7 +258,8 @@ fn a_stated_fraction_makes_the_verdict_certain() {
     let capped = verdict(0.25);
     assert_eq!(capped.verdict, "memory-cap");
     assert!(capped.explanation.iter().any(|text| text.contains("allows 50.0 MiB in all")), "{capped:?}");
-    assert_eq!(verdict(1.0).verdict, "driver-refused");
+    // No limit was seen, but one may have been set since.
+    assert!(verdict(1.0).explanation.iter().any(|text| text.contains("or the driver refused")));
 }
 
 #[test]
