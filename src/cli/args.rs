@@ -98,6 +98,9 @@ pub(crate) enum Command {
     /// Print the table of lines alone
     #[command(after_help = help::LINES)]
     Lines(LinesArgs),
+    /// Record a Python program: every event of its CUDA allocator goes to a trace
+    #[command(after_help = help::RUN)]
+    Run(RunArgs),
     /// Print the counters of torch.cuda.memory_summary(), at the end or at any event
     #[command(after_help = help::SUMMARY)]
     Summary(SummaryArgs),
@@ -110,6 +113,14 @@ pub(crate) enum Command {
     /// Print the manual page, in roff
     #[command(after_help = help::MAN)]
     Man,
+}
+
+/// What to record. The options are the Python package's: it reads them.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Options, the script (or -m and a module) and its arguments
+    #[arg(value_name = "ARGS", required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true)]
+    pub words: Vec<OsString>,
 }
 
 /// How to analyze.
@@ -484,6 +495,15 @@ mod tests {
         assert_eq!((half.line, half.factor), (12, 0.5));
         for text in ["train.py", ":12", "train.py:x", "train.py:1=-1", "train.py:1=NaN"] {
             assert!(line_gone(text).is_err() && line_scaled(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_follows_run_is_left_alone() {
+        let words = ["memlab", "run", "-o", "x.msgpack", "-m", "pkg", "--top", "5", "-q"];
+        match parsed(&words).unwrap().command {
+            Command::Run(args) => assert_eq!(args.words, words[2..]),
+            other => panic!("not run: {other:?}"),
         }
     }
 

@@ -61,6 +61,13 @@ Examples:
   memlab lines snapshot.pickle --group-by module
   memlab lines snapshot.pickle --csv > lines.csv";
 
+pub(crate) const RUN: &str = "\
+Examples:
+  memlab run train.py --epochs 3
+  memlab run -o 'run-{rank}.msgpack' -m package.train
+  torchrun --nproc-per-node 8 -m memlab run train.py
+  python3 -m memlab run --help                 all options; $PYTHON chooses the interpreter";
+
 pub(crate) const SUMMARY: &str = "\
 Examples:
   memlab summary snapshot.pickle

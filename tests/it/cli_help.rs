@@ -8,7 +8,7 @@ fn help_texts_are_as_recorded() {
     insta::assert_snapshot!("help", sandbox.run(&["--help"]).ends_with(0).stdout);
     insta::assert_snapshot!("help_short", sandbox.run(&["-h"]).ends_with(0).stdout);
     for command in
-        ["analyze", "convert", "export", "info", "lines", "summary", "whatif", "completions", "man"]
+        ["analyze", "convert", "export", "info", "lines", "run", "summary", "whatif", "completions", "man"]
     {
         let run = sandbox.run(&[command, "--help"]).ends_with(0);
         assert_eq!(run.stderr, "");
@@ -46,7 +46,7 @@ fn the_manual_page_is_roff_with_every_command() {
     let run = Sandbox::new().run(&["man"]).ends_with(0);
     assert!(run.stdout.contains(".TH memlab 1"), "{}", run.stdout);
     for command in
-        ["analyze", "convert", "export", "info", "lines", "summary", "whatif", "completions", "man"]
+        ["analyze", "convert", "export", "info", "lines", "run", "summary", "whatif", "completions", "man"]
     {
         assert!(run.stdout.contains(&format!(".SS \"memlab {command}\"")), "{command}");
     }
