@@ -29,7 +29,7 @@ pub fn replay_watched(
 pub(super) struct Run<'a> {
     requests: &'a Requests,
     pub(super) allocator: Allocator<'a>,
-    /// Block of each request; [`NONE`] while it has none.
+    /// Block of each request that is handed out; [`NONE`] for the others.
     pub(super) block_of: Vec<u32>,
     /// Whether the driver refuses what the recording saw it refuse.
     refuses_as_recorded: bool,
@@ -42,12 +42,13 @@ impl<'a> Run<'a> {
         let addresses = Addresses::from_recording(&requests.segments, &requests.ranges);
         let mut allocator = Allocator::new(conf, limit, &requests.places, addresses, requests.device_bytes);
         let mut block_of = allocator.enter(&requests.initial, &requests.places, requests.initial_rows);
-        for (row, block) in block_of.iter_mut().enumerate().filter(|(_, block)| **block != NONE) {
-            if requests.sizes[row] == 0 {
-                allocator.forget(row as u32, *block);
-                *block = NONE;
+        for (row, block) in block_of.iter_mut().enumerate().filter(|(row, _)| requests.sizes[*row] == 0) {
+            allocator.complete_free(row as u32);
+            if *block != NONE {
+                allocator.free(std::mem::replace(block, NONE));
             }
         }
+        allocator.begins_here();
         block_of.resize(requests.sizes.len(), NONE);
         Self { requests, allocator, block_of, refuses_as_recorded: false, oom_event: None, steps: 0 }
     }
@@ -78,15 +79,15 @@ impl<'a> Run<'a> {
         match step.what {
             What::Alloc | What::AllocRetried | What::AllocFailed => return self.alloc(step),
             What::EmptyCache => self.allocator.release_cached(),
-            _ if self.block_of[row] == NONE => {}
-            What::Free => {
-                self.allocator.free(self.block_of[row]);
-                self.block_of[row] = NONE;
-            }
-            What::RequestFree => self.allocator.request_free(step.row, self.block_of[row]),
-            What::CompleteFree => {
-                self.allocator.complete_free(step.row);
-                self.block_of[row] = NONE;
+            // Nothing happens where a release has completed it before.
+            What::CompleteFree => self.allocator.complete_free(step.row),
+            What::Free | What::RequestFree => {
+                let block = std::mem::replace(&mut self.block_of[row], NONE);
+                match step.what {
+                    _ if block == NONE => {}
+                    What::Free => self.allocator.free(block),
+                    _ => self.allocator.request_free(step.row, block),
+                }
             }
         }
         true
@@ -122,11 +123,13 @@ impl<'a> Run<'a> {
 
     fn layout(&self) -> Layout {
         let requests = self.requests;
-        let rows = self.block_of.iter().enumerate().filter(|(_, block)| **block != NONE);
+        let rows = self.block_of.iter().enumerate().map(|(row, &block)| (row as u32, block));
         let live: Vec<_> = rows
-            .map(|(row, &block)| {
-                let stream = requests.places[requests.places_of[row] as usize].stream;
-                (block, LiveRequest { address: 0, bytes: requests.sizes[row], stream })
+            .filter(|&(_, block)| block != NONE)
+            .chain(self.allocator.pending())
+            .map(|(row, block)| {
+                let stream = requests.places[requests.places_of[row as usize] as usize].stream;
+                (block, LiveRequest { address: 0, bytes: requests.sizes[row as usize], stream })
             })
             .collect();
         self.allocator.layout(&live)

@@ -5,8 +5,8 @@ use crate::model::{BlockState, SegmentKind};
 use crate::rebuild::{NONE, State, StateSegment};
 
 impl Allocator<'_> {
-    /// Enters `state` into the empty allocator; gives the block of every allocation row below `rows`
-    /// ([`NONE`] where the state has none). Later rows are new requests.
+    /// Enters `state` into the empty allocator; gives the block of every allocation row below `rows` that
+    /// is handed out ([`NONE`] for the others). Later rows are new requests.
     pub(in crate::simulate) fn enter(&mut self, state: &State, places: &[Place], rows: usize) -> Vec<u32> {
         let mut of_row = vec![NONE; rows];
         let mut at = 0;
@@ -80,14 +80,13 @@ impl Allocator<'_> {
                 continue;
             }
             self.figures.active += block.bytes;
-            if usage == Use::Allocated {
-                self.figures.allocated += block.bytes;
+            if usage == Use::Pending {
+                self.pending.insert(block.allocation, last);
+                continue;
             }
+            self.figures.allocated += block.bytes;
             if let Some(of_row) = of_row.get_mut(block.allocation as usize) {
                 *of_row = last;
-                if usage == Use::Pending {
-                    self.pending.insert(block.allocation, last);
-                }
             }
         }
         self.add_reserved(segment.bytes);

@@ -126,6 +126,12 @@ impl<'a> Allocator<'a> {
         }
     }
 
+    /// What is in use now is what every peak begins with.
+    pub(super) fn begins_here(&mut self) {
+        self.track.peak_allocated = self.figures.allocated;
+        self.track.active_at_peak = self.figures.active;
+    }
+
     /// Serves a request of `bytes` at place number `place`: the block.
     #[inline]
     pub(super) fn malloc(&mut self, place: u32, bytes: u64, refusal: Refusal) -> Result<u32, OutOfMemory> {
@@ -255,14 +261,9 @@ impl<'a> Allocator<'a> {
         self.complete(index);
     }
 
-    /// A block from before the recording is taken out of the story: free before the first event.
-    pub(super) fn forget(&mut self, row: u32, index: u32) {
-        self.pending.remove(&row);
-        match self.blocks.get(index).usage {
-            Use::Allocated => self.free(index),
-            Use::Pending => self.complete(index),
-            Use::Free | Use::Unmapped => {}
-        }
+    /// Blocks that wait for other streams, as (allocation row, block).
+    pub(super) fn pending(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.pending.iter().map(|(&row, &block)| (row, block))
     }
 
     /// The block of allocation `row` is given back but waits for other streams.
