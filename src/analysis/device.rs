@@ -1,13 +1,18 @@
 //! One device, from its events to its part of the report.
 
+use std::ops::Range;
+
 use crate::error::Result;
 use crate::findings::{OomFacts, judge};
 use crate::model::{DeviceTrace, Trace, Warnings};
 use crate::rebuild::{History, Moment, NONE, OomEvent, State, rebuild};
 use crate::report::{DeviceReport, Fragmentation, FragmentationRow, HistoryRow, OomRow, StepsRow, Timeline};
-use crate::tables::{self, Grouping, INFERENCE_RULE, LINE_RULE, LineTable, StepTable, TimelineExtent, pools};
+use crate::tables::{
+    self, Grouping, INFERENCE_RULE, LINE_RULE, LineTable, MODULE_RULE, StepTable, TimelineExtent,
+    WindowUsage, pools,
+};
 
-use super::{Options, rows};
+use super::{Options, recorded, rows};
 
 /// Everything that is computed once and read by several parts of the report.
 struct Work<'a> {
@@ -15,6 +20,9 @@ struct Work<'a> {
     device: &'a DeviceTrace,
     history: &'a History,
     grouping: &'a Grouping,
+    /// The events that the report looks at.
+    window: Range<u64>,
+    usage: WindowUsage,
 }
 
 /// Analyses one device. The warnings are those of the rebuilding; those of reading are the trace's.
@@ -24,35 +32,72 @@ pub(super) fn analyze(
     options: &Options,
 ) -> Result<(DeviceReport, Warnings)> {
     let history = rebuild(trace, device);
+    let window = options.window.as_ref().map_or(0..history.events, |asked| clamp(asked, history.events));
     let grouping = Grouping::build(trace, device, &history, options.group_by);
-    let work = Work { trace, device, history: &history, grouping: &grouping };
+    let usage = counters(&history, &window);
+    let work = Work { trace, device, history: &history, grouping: &grouping, window, usage };
     let table = tables::lines(trace, device, &history, &grouping, options.window.clone())?;
     let steps = tables::steps(trace, device, &history);
-    let at_peak = history.state_at(history.peaks.reserved.moment);
+    let at_peak = history.state_at(usage.peaks.reserved.moment);
     let facts = trace.process.devices.iter().find(|facts| facts.device == device.device);
-    let total_bytes = facts.and_then(|facts| facts.total_bytes);
+    let total_bytes = facts.and_then(|facts| facts.total_bytes).or_else(|| sampled_total(trace, device));
+    let readings = tables::readings(trace, device, &history);
+    let self_check = readings.as_ref().and_then(recorded::self_check);
     let report = DeviceReport {
         device: device.device.0,
         name: facts.map(|facts| facts.name.clone()).filter(|name| !name.is_empty()),
         total_bytes,
         events: history.events,
-        peak: rows::peak_bytes(&history.peaks),
-        peak_event: rows::peak_events(&history.peaks),
-        end: rows::usage(history.end),
-        initial: rows::usage(history.initial),
+        peak: rows::peak_bytes(&usage.peaks),
+        peak_event: rows::peak_events(&usage.peaks),
+        end: rows::usage(usage.end),
+        initial: rows::usage(usage.initial),
         history: beginning(&history),
         fragmentation: work.fragmentation(&at_peak)?,
         group_by: options.group_by.to_string(),
-        line_rule: format!("{LINE_RULE} {INFERENCE_RULE}"),
+        line_rule: line_rule(&grouping),
         lines: table.rows(trace, &grouping, options.top).into_iter().map(rows::line).collect(),
         lines_left_out: options.top.map_or(0, |top| table.entries.len().saturating_sub(top)) as u64,
         unattributed: rows::figures(&table.unattributed),
-        ooms: history.ooms.iter().map(|oom| work.oom(oom, total_bytes)).collect(),
+        ooms: work.ooms().map(|oom| work.oom(oom, total_bytes)).collect(),
         steps: StepsRow { source: steps.source.name().to_owned(), count: steps.rows.len() as u64 },
         pools: pools(&at_peak).into_iter().map(|row| rows::pool(&row)).collect(),
+        modules: tables::modules(device, &history, &grouping).map(|table| recorded::modules(trace, table)),
+        census: tables::names(trace, device, &history)
+            .map(|names| recorded::census(trace, &history, &grouping, names)),
+        outside: readings.as_ref().and_then(recorded::outside),
+        self_check,
         timeline: if options.with_pictures { work.timeline(&table, &steps) } else { Timeline::default() },
     };
-    Ok((report, history.warnings))
+    let mut warnings = history.warnings;
+    if let Some(check) = &report.self_check {
+        recorded::warn_of_check(report.device, check, &mut warnings);
+    }
+    Ok((report, warnings))
+}
+
+/// The device's memory as a sample states it, for recordings without facts of their devices.
+fn sampled_total(trace: &Trace, device: &DeviceTrace) -> Option<u64> {
+    trace.samples.iter().filter(|sample| sample.device == device.device).find_map(|sample| sample.total_bytes)
+}
+
+/// The rules by which lines were found, as far as they were used.
+fn line_rule(grouping: &Grouping) -> String {
+    let modules = if grouping.modules.tags.is_empty() { "" } else { MODULE_RULE };
+    format!("{LINE_RULE}. {INFERENCE_RULE}.{modules}")
+}
+
+fn clamp(window: &Range<u64>, events: u64) -> Range<u64> {
+    let end = window.end.min(events);
+    window.start.min(end)..end
+}
+
+/// The counters over the window: without a narrower one, those that the rebuilding found on its way.
+fn counters(history: &History, window: &Range<u64>) -> WindowUsage {
+    if *window == (0..history.events) {
+        return WindowUsage { initial: history.initial, end: history.end, peaks: history.peaks };
+    }
+    tables::window_usage(history, window)
 }
 
 fn beginning(history: &History) -> HistoryRow {
@@ -66,12 +111,16 @@ fn beginning(history: &History) -> HistoryRow {
 }
 
 impl Work<'_> {
+    fn ooms(&self) -> impl Iterator<Item = &OomEvent> {
+        self.history.ooms.iter().filter(|oom| self.window.contains(&oom.event))
+    }
+
     fn fragmentation(&self, at_peak: &State) -> Result<FragmentationRow> {
         let history = self.history;
-        let last_oom = history.ooms.last().map(|oom| Moment(oom.event));
-        let end = Moment(history.events);
+        let last_oom = self.ooms().last().map(|oom| Moment(oom.event));
+        let end = Moment(self.window.end);
         Ok(FragmentationRow {
-            at_peak: self.fragmentation_of(at_peak, history.peaks.reserved.moment)?,
+            at_peak: self.fragmentation_of(at_peak, self.usage.peaks.reserved.moment)?,
             at_end: self.fragmentation_of(&history.state_at(end), end)?,
             at_oom: last_oom.map(|at| self.fragmentation_of(&history.state_at(at), at)).transpose()?,
         })
@@ -90,6 +139,7 @@ impl Work<'_> {
             total_bytes,
             peaks: &self.history.peaks,
             settings: &self.trace.settings,
+            memory_fraction: self.trace.memory_fraction(self.device.device),
         });
         let line = self.grouping.key_of_stack(oom.stack).map(|key| key.label(self.trace));
         rows::oom(oom, verdict, line)
@@ -99,6 +149,6 @@ impl Work<'_> {
         let order: Vec<u32> = table.entries.iter().map(|entry| entry.group).collect();
         let extent = TimelineExtent::default();
         let data = tables::timeline(self.device, self.history, self.grouping, &order, steps, extent);
-        rows::timeline(self.trace, self.grouping, data)
+        rows::timeline(self.trace, self.grouping, self.history, data)
     }
 }

@@ -5,10 +5,14 @@
 //! analysed side by side (rayon); they are never added up.
 
 mod device;
+mod export;
+mod recorded;
 mod rows;
 mod whatif;
 
 pub use whatif::{LineChange, WhatIfOptions, whatif};
+
+pub use export::{Exporter, Table};
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -29,7 +33,8 @@ pub struct Options {
     pub top: Option<usize>,
     /// What a row of the line table stands for.
     pub group_by: GroupBy,
-    /// Only these events, for the line table.
+    /// Only these events: peaks, ends, fragmentation, failures and lines are those of the window. The timeline
+    /// stays whole.
     pub window: Option<Range<u64>>,
     /// Whether to compute the curves that pictures need.
     pub with_pictures: bool,
@@ -50,16 +55,18 @@ pub fn analyze(path: &str, trace: &Trace, options: &Options) -> Result<TraceRepo
     let analysed: Vec<_> =
         devices.par_iter().map(|device| device::analyze(trace, device, options)).collect::<Result<_>>()?;
     let mut warnings: Warnings = trace.warnings.clone();
+    let mut complete = recorded::is_whole(trace, &mut warnings) && trace.complete;
     let mut reports = Vec::with_capacity(analysed.len());
     for (report, found) in analysed {
         warnings.merge(found);
+        complete &= report.self_check.as_ref().is_none_or(|check| check.missing_allocations == 0);
         reports.push(report);
     }
     Ok(TraceReport {
         path: path.to_owned(),
         format: trace.format.name(),
         events: trace.event_count() as u64,
-        complete: trace.complete,
+        complete,
         warnings: warnings.iter().map(rows::warning).collect(),
         allocator_conf: trace.settings.conf().to_owned(),
         process: rows::process(&trace.process),

@@ -2,7 +2,7 @@
 
 use crate::findings::Verdict;
 use crate::model::{ProcessFacts, SegmentKind, Trace, Warning};
-use crate::rebuild::{OomEvent, Peaks, Usage};
+use crate::rebuild::{History, Moment, NONE, OomEvent, Peaks, Usage};
 use crate::report::{
     Four, Fragmentation, LineFigures, LineRow, OomRow, PinRow, PoolRow, Timeline, TimelineMark, WarningRow,
 };
@@ -15,6 +15,9 @@ pub(super) fn warning(warning: &Warning) -> WarningRow {
 
 pub(super) fn process(facts: &ProcessFacts) -> Vec<(String, String)> {
     let number = |value: Option<u64>| value.map(|value| value.to_string());
+    let other = |key: &str| {
+        facts.other.get(key).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+    };
     let named = [
         ("rank", number(facts.rank)),
         ("local rank", number(facts.local_rank)),
@@ -24,6 +27,8 @@ pub(super) fn process(facts: &ProcessFacts) -> Vec<(String, String)> {
         ("CUDA", facts.cuda_version.clone()),
         ("Python", facts.python_version.clone()),
         ("written by", facts.writer.clone()),
+        ("allocator backend", other("backend")),
+        ("memory fraction", other("memory_fraction")),
         ("events lost by the recorder", number(Some(facts.lost_events).filter(|&lost| lost > 0))),
     ];
     named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
@@ -147,7 +152,22 @@ pub(super) fn pool(row: &PoolUse) -> PoolRow {
     }
 }
 
-pub(super) fn timeline(trace: &Trace, grouping: &Grouping, data: tables::TimelineData) -> Timeline {
+pub(super) fn timeline(
+    trace: &Trace,
+    grouping: &Grouping,
+    history: &History,
+    mut data: tables::TimelineData,
+) -> Timeline {
+    let samples = data.moments.len();
+    // The renderer knows the two remainders by their place: last. Bands without a byte are left out by the
+    // table, so they are put back.
+    for band in [Band::OtherGroups, Band::NoGroup] {
+        let at = data.bands.iter().position(|&known| known == band);
+        let bytes = at.map_or_else(|| vec![0; samples], |at| data.band_bytes.remove(at));
+        data.bands.retain(|&known| known != band);
+        data.bands.push(band);
+        data.band_bytes.push(bytes);
+    }
     let name = |band: &Band| match *band {
         Band::Group(group) => {
             grouping.keys.get(group as usize).map_or_else(String::new, |key: &GroupKey| key.label(trace))
@@ -155,19 +175,38 @@ pub(super) fn timeline(trace: &Trace, grouping: &Grouping, data: tables::Timelin
         Band::OtherGroups => format!("other {}s", grouping.by),
         Band::NoGroup => "no line known".to_owned(),
     };
+    let active = data.moments.iter().zip(&data.active);
     Timeline {
         x_is_time: data.x_is_time,
         x: data.x,
         band_names: data.bands.iter().map(name).collect(),
         bands: data.band_bytes,
         allocated: data.allocated,
-        active: data.active,
+        active: active
+            .map(|(&moment, &active)| active.saturating_sub(passing_bytes(history, moment)))
+            .collect(),
         reserved: data.reserved,
         x_end: data.x_end,
         events_per_sample: data.events_per_sample,
         marks: data.marks.into_iter().map(|mark| timeline_mark(mark.x, &mark.reason)).collect(),
         releasable: data.releasable,
         stranded: data.stranded,
+    }
+}
+
+/// Bytes that are between the two events of an ordinary free at `moment`: nobody waits for them, so the
+/// picture does not show them as waiting.
+fn passing_bytes(history: &History, moment: Moment) -> u64 {
+    let Some(event) = moment.event() else { return 0 };
+    let rows = &history.allocations;
+    match history.allocation_of_event.get(event as usize) {
+        Some(&row) if row != NONE => {
+            let row = row as usize;
+            let requested = u64::from(rows.free_requested_events[row]) == event;
+            let completes_next = u64::from(rows.free_completed_events[row]) == event + 1;
+            if requested && completes_next { rows.block_bytes[row] } else { 0 }
+        }
+        _ => 0,
     }
 }
 

@@ -15,9 +15,9 @@ use clap::{
 use super::color::{self, ColorWhen};
 use super::console::{ConsoleOptions, Talk};
 use super::help;
-use crate::analysis::{self, LineChange};
+use crate::analysis::{self, LineChange, Table};
 use crate::simulate::Release;
-use crate::tables::GroupBy;
+use crate::tables::{GroupBy, TableFormat};
 use crate::units::{self, Bytes};
 
 /// Everything that was typed.
@@ -89,6 +89,9 @@ pub(crate) enum Command {
     /// Turn a snapshot into a trace or a trace into a snapshot
     #[command(after_help = help::CONVERT)]
     Convert(ConvertArgs),
+    /// Write the tables behind the report as Parquet or CSV
+    #[command(after_help = help::EXPORT)]
+    Export(ExportArgs),
     /// Say what is in a file
     #[command(after_help = help::INFO)]
     Info(InfoArgs),
@@ -233,6 +236,32 @@ pub(crate) enum CodecChoice {
     Zlib,
     /// Not compressed.
     None,
+}
+
+/// `memlab export`.
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// Snapshot or trace, plain, gzip or zstd; `-` is standard input
+    #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath, help_heading = "Input")]
+    pub trace: PathBuf,
+    /// Write the files there
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
+    pub output: PathBuf,
+    /// File format
+    #[arg(long, value_name = "FORMAT", default_value = "parquet", help_heading = "Output",
+        value_parser = PossibleValuesParser::new(["parquet", "csv"]).try_map(|text| text.parse::<TableFormat>()))]
+    pub format: TableFormat,
+    /// Only this table; may be repeated [default: all]
+    #[arg(long = "table", value_name = "TABLE", help_heading = "Output",
+        value_parser = PossibleValuesParser::new(["allocations", "usage", "segments", "lines", "steps"])
+            .try_map(|text| text.parse::<Table>()))]
+    pub tables: Vec<Table>,
+    /// Replace files that exist
+    #[arg(short, long, help_heading = "Output")]
+    pub force: bool,
+    /// Only this device
+    #[arg(long, value_name = "N", help_heading = "Analysis")]
+    pub device: Option<u32>,
 }
 
 /// `memlab info`.

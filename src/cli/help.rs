@@ -44,6 +44,12 @@ Examples:
   memlab convert trace.msgpack snapshot.pickle.gz    for pytorch.org/memory_viz
   zcat snapshot.pickle.gz | memlab convert - trace.msgpack";
 
+pub(crate) const EXPORT: &str = "\
+Examples:
+  memlab export snapshot.pickle -o tables
+  memlab export trace.msgpack -o tables --format csv --table lines --table steps
+  python3 -c 'import polars; print(polars.read_parquet(\"tables/lines.parquet\"))'";
+
 pub(crate) const INFO: &str = "\
 Examples:
   memlab info snapshot.pickle

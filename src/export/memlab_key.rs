@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::model::{DeviceFacts, Holder, Mark, NamedTensor, ProcessFacts, Trace};
+use crate::model::{DeviceFacts, Holder, Mark, NamedTensor, ProcessFacts, Sample, Trace};
 
 /// The text, or `None` when a plain snapshot says it all.
 pub(super) fn text(trace: &Trace) -> Option<String> {
@@ -24,6 +24,7 @@ pub(super) fn text(trace: &Trace) -> Option<String> {
     insert_list(&mut all, "marks", trace.marks.iter().map(mark).collect());
     insert_list(&mut all, "tensors", trace.tensors.iter().map(tensor).collect());
     insert_list(&mut all, "holders", trace.holders.iter().map(holder).collect());
+    insert_list(&mut all, "samples", trace.samples.iter().map(sample).collect());
     (!all.is_empty()).then(|| Value::Object(all).to_string())
 }
 
@@ -77,11 +78,22 @@ fn tensor(tensor: &NamedTensor) -> Value {
     json!({
         "device": tensor.device.0, "address": tensor.address, "bytes": tensor.bytes, "kind": tensor.kind,
         "name": tensor.name, "dtype": tensor.dtype, "shape": tensor.shape, "time_us": tensor.time_us,
+        "grad_fn": tensor.grad_fn, "events": tensor.events,
     })
 }
 
 fn holder(holder: &Holder) -> Value {
     json!({
         "device": holder.device.0, "address": holder.address, "path": holder.path, "time_us": holder.time_us,
+        "events": holder.events,
+    })
+}
+
+fn sample(sample: &Sample) -> Value {
+    let stats: Map<String, Value> =
+        sample.stats.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
+    json!({
+        "device": sample.device.0, "time_us": sample.time_us, "events": sample.events,
+        "free_bytes": sample.free_bytes, "total_bytes": sample.total_bytes, "stats": stats,
     })
 }

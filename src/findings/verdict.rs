@@ -85,6 +85,8 @@ pub struct OomFacts<'a> {
     pub peaks: &'a Peaks,
     /// Allocator settings.
     pub settings: &'a Settings,
+    /// The part of the device that the process may use; 1.0 when it is known that nothing was set.
+    pub memory_fraction: Option<f64>,
 }
 
 /// Sums over the state that the tests compare.
@@ -212,11 +214,24 @@ fn decide_with_room(facts: &OomFacts<'_>, sums: &Sums) -> VerdictKind {
     if sums.slack_would_do() {
         return VerdictKind::Fragmentation;
     }
-    let had_more_before = facts.peaks.reserved.bytes >= sums.reserved.saturating_add(sums.segment);
-    if had_more_before && facts.settings.memory_fraction().is_none() {
-        return VerdictKind::DriverRefused;
-    }
-    VerdictKind::MemoryCap
+    let wanted = sums.reserved.saturating_add(sums.segment);
+    let driver_refused = match (allowed_bytes(facts), facts.memory_fraction) {
+        // The allocator refuses before it asks the driver: what is allowed decides alone.
+        (Some(allowed), _) => wanted.saturating_add(mapped_beyond(facts.settings)) <= allowed,
+        (None, Some(fraction)) => fraction >= 1.0,
+        (None, None) => facts.peaks.reserved.bytes >= wanted,
+    };
+    if driver_refused { VerdictKind::DriverRefused } else { VerdictKind::MemoryCap }
+}
+
+/// Expandable segments are mapped in pieces that may reach beyond the request by up to this.
+fn mapped_beyond(settings: &Settings) -> u64 {
+    if settings.expandable_segments() { settings.large_segment_bytes() } else { 0 }
+}
+
+/// What the process may reserve in all; `None` when fraction or device are not known.
+fn allowed_bytes(facts: &OomFacts<'_>) -> Option<u64> {
+    Some((facts.memory_fraction? * facts.total_bytes? as f64) as u64)
 }
 
 fn limit_bytes(facts: &OomFacts<'_>, sums: &Sums) -> u64 {
@@ -248,7 +263,7 @@ fn explain(facts: &OomFacts<'_>, sums: &Sums, kind: VerdictKind) -> Vec<String> 
             Bytes(sums.private)
         ));
     }
-    said
+    said.iter().map(|sentence| format!("{sentence}.")).collect()
 }
 
 fn reason(facts: &OomFacts<'_>, sums: &Sums, kind: VerdictKind) -> String {
@@ -259,12 +274,12 @@ fn reason(facts: &OomFacts<'_>, sums: &Sums, kind: VerdictKind) -> String {
     let written = match kind {
         VerdictKind::HugeRequest => write!(
             text,
-            "the device has {} in all: this one request can never fit",
+            "The device has {} in all: this one request can never fit",
             Bytes(facts.total_bytes.unwrap_or(0))
         ),
         VerdictKind::PendingAtOom => write!(
             text,
-            "a block of {} on the same stream had been freed but waited for another stream; once that completes the request fits",
+            "A block of {} on the same stream had been freed but waited for another stream; once that completes the request fits",
             Bytes(sums.largest_pending)
         ),
         VerdictKind::Fragmentation if sums.device_free >= sums.segment => write!(
@@ -280,24 +295,38 @@ fn reason(facts: &OomFacts<'_>, sums: &Sums, kind: VerdictKind) -> String {
             "{free} free on the device plus {slack} free inside segments is {reach}, enough in sum; but that is crumbs ({} of reserved) on a nearly full device",
             percent(sums.slack, sums.reserved)
         ),
-        VerdictKind::MemoryCap => match facts.settings.memory_fraction() {
-            Some(fraction) => write!(
+        VerdictKind::MemoryCap => match (facts.memory_fraction, allowed_bytes(facts)) {
+            (Some(fraction), Some(allowed)) => write!(
                 text,
-                "the device had {free} left; `per_process_memory_fraction:{fraction}` forbids to reserve {} more",
+                "The device had {free} left; `per_process_memory_fraction:{fraction}` allows {} in all and forbids to reserve {} more",
+                Bytes(allowed),
                 Bytes(sums.segment)
             ),
-            None => write!(
+            (Some(fraction), None) => write!(
                 text,
-                "the device had {free} left, more than the {} that a new segment needs: the process is limited to a part of it (`set_per_process_memory_fraction` leaves no mark in a snapshot), or the driver refused for another reason",
+                "The device had {free} left; `per_process_memory_fraction:{fraction}` forbids to reserve {} more",
+                Bytes(sums.segment)
+            ),
+            (None, _) => write!(
+                text,
+                "The device had {free} left, more than the {} that a new segment needs: the process is limited to a part of it (`set_per_process_memory_fraction` leaves no mark in a snapshot), or the driver refused for another reason",
                 Bytes(sums.segment)
             ),
         },
-        VerdictKind::DriverRefused => write!(
-            text,
-            "the device had {free} left, more than the {} that a new segment needs, and this process had reserved {} before: no cap and no fragmentation explains this",
-            Bytes(sums.segment),
-            Bytes(facts.peaks.reserved.bytes)
-        ),
+        VerdictKind::DriverRefused => {
+            let evidence = match (facts.memory_fraction, allowed_bytes(facts)) {
+                (_, Some(allowed)) => format!("this process may reserve {}", Bytes(allowed)),
+                (Some(_), None) => "no memory fraction was set".to_owned(),
+                (None, _) => {
+                    format!("this process had reserved {} before", Bytes(facts.peaks.reserved.bytes))
+                }
+            };
+            write!(
+                text,
+                "The device had {free} left, more than the {} that a new segment needs, and {evidence}: no cap and no fragmentation explains this",
+                Bytes(sums.segment)
+            )
+        }
         VerdictKind::OutsideAllocator => write!(
             text,
             "{} of the device are in use outside PyTorch's allocator; without them the request would fit",
@@ -323,8 +352,11 @@ mod tests {
     const A: u64 = 0x7f00_0000_0000;
 
     fn judged(builder: TraceBuilder, total: Option<u64>) -> Verdict {
-        let trace = builder.build();
-        let history = rebuild(&trace, &trace.devices[0]);
+        judged_trace(&builder.build(), total)
+    }
+
+    fn judged_trace(trace: &crate::model::Trace, total: Option<u64>) -> Verdict {
+        let history = rebuild(trace, &trace.devices[0]);
         let oom = &history.ooms[0];
         judge(&OomFacts {
             oom,
@@ -333,6 +365,7 @@ mod tests {
             total_bytes: total,
             peaks: &history.peaks,
             settings: &trace.settings,
+            memory_fraction: trace.memory_fraction(crate::model::DeviceId(0)),
         })
     }
 
@@ -384,6 +417,24 @@ mod tests {
         let conf = SettingValue::Text("per_process_memory_fraction:0.5".to_owned());
         let capped = held().setting("PYTORCH_CUDA_ALLOC_CONF", conf).oom(64 * MIB, 900 * MIB);
         assert!(judged(capped, None).explanation[1].contains("per_process_memory_fraction:0.5"));
+    }
+
+    #[test]
+    fn a_fraction_that_the_recorder_states_decides_alone() {
+        let judged_with = |fraction: serde_json::Value, total: Option<u64>| {
+            let held = TraceBuilder::new().segment_alloc(A, 400 * MIB).alloc(A, 400 * MIB);
+            let mut trace = held.oom(64 * MIB, 900 * MIB).build();
+            trace.process.other.insert("memory_fraction".to_owned(), fraction);
+            judged_trace(&trace, total)
+        };
+        let capped = judged_with(0.3.into(), Some(1400 * MIB));
+        assert_eq!(capped.kind, VerdictKind::MemoryCap);
+        assert!(capped.explanation[1].contains("allows 420.0 MiB in all"), "{:?}", capped.explanation);
+        assert_eq!(judged_with(0.9.into(), Some(1400 * MIB)).kind, VerdictKind::DriverRefused);
+        let unset = judged_with(serde_json::json!({"0": 1.0}), None);
+        assert_eq!(unset.kind, VerdictKind::DriverRefused);
+        assert!(unset.explanation[1].contains("no memory fraction was set"), "{:?}", unset.explanation);
+        assert_eq!(judged_with(serde_json::json!({"1": 0.1}), None).kind, VerdictKind::MemoryCap);
     }
 
     #[test]

@@ -28,6 +28,10 @@ pub(super) const NOTE: u64 = 96;
 pub(super) const TENSOR: u64 = 256;
 /// Cost of a dimension in a shape.
 pub(super) const DIMENSION: u64 = 8;
+/// Cost of a sample without its counters.
+pub(super) const SAMPLE: u64 = 96;
+/// Cost of a counter of a sample without its name.
+pub(super) const STAT: u64 = 64;
 /// Cost of every payload byte of settings, process facts and warnings.
 pub(super) const PLAIN_BYTE: u64 = 32;
 

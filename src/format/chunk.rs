@@ -28,11 +28,12 @@ pub(super) enum Kind {
     Tensors = 8,
     Holders = 9,
     Warnings = 10,
+    Samples = 11,
     Trailer = 15,
 }
 
 impl Kind {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Header,
         Self::Tables,
         Self::Events,
@@ -44,6 +45,7 @@ impl Kind {
         Self::Tensors,
         Self::Holders,
         Self::Warnings,
+        Self::Samples,
         Self::Trailer,
     ];
 

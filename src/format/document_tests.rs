@@ -68,6 +68,7 @@ fn what_python_writes_is_read() {
 #[test]
 fn every_bound_and_kind_of_the_code_stands_in_the_document() {
     use super::{MAX_CHUNK_EVENTS, MAX_DEVICES, MAX_FACTS, MAX_RAW, VERSION, budget};
+    assert!(DOCUMENT.contains("| 11 | [samples](#samples-11)"));
     assert!(DOCUMENT.contains(&format!("`[{}, {}]`", VERSION.0, VERSION.1)));
     let budget_rule = format!("**{} MiB plus {} times the bytes", budget::FREE >> 20, budget::PER_BYTE);
     assert!(DOCUMENT.contains(&budget_rule), "{budget_rule}");
@@ -79,6 +80,14 @@ fn every_bound_and_kind_of_the_code_stands_in_the_document() {
         ("events", format!("{} × `count`", budget::EVENT)),
         ("annotations", format!("{} × `count`", budget::ANNOTATION)),
         ("segments", format!("{} × `count` + {} × `blocks`", budget::SEGMENT, budget::BLOCK)),
+        (
+            "samples",
+            format!(
+                "{} × `count` + for each entry of `stats` {} + bytes of its name",
+                budget::SAMPLE,
+                budget::STAT
+            ),
+        ),
         ("settings, process, warnings", format!("{} × `raw_len`", budget::PLAIN_BYTE)),
     ] {
         assert!(DOCUMENT.contains(&format!("| {what} | {bound} |")), "{what}: {bound}");

@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::error::{Error, Result};
-use crate::model::{DeviceId, Trace, Warnings};
+use crate::model::{DeviceId, MarkKind, Trace, Warnings};
 
 use super::chunk::{Chunk, Kind};
 use super::cursor::Parse;
@@ -14,11 +14,20 @@ use super::write::Sink;
 use super::{MAX_DEVICES, VERSION};
 
 /// Writes the header.
-pub(super) fn write_header(sink: &mut Sink<'_>) -> io::Result<()> {
+pub(super) fn write_header(sink: &mut Sink<'_>, trace: &Trace) -> io::Result<()> {
+    let minor = if needs_1_1(trace) { VERSION.1 } else { 0 };
     let mut facts = MapPacker::default();
-    facts.key("version").array(2).uint(VERSION.0.into()).uint(VERSION.1.into());
+    facts.key("version").array(2).uint(VERSION.0.into()).uint(minor.into());
     facts.key("writer").text(concat!("memlab ", env!("CARGO_PKG_VERSION")));
     sink.emit(Kind::Header, facts, MapPacker::default(), |_| 0)
+}
+
+/// Whether the trace has what version 1.0 has no place for.
+fn needs_1_1(trace: &Trace) -> bool {
+    !trace.samples.is_empty()
+        || trace.marks.iter().any(|mark| mark.kind == MarkKind::Fault)
+        || trace.tensors.iter().any(|tensor| tensor.events.is_some() || !tensor.grad_fn.is_empty())
+        || trace.holders.iter().any(|holder| holder.events.is_some())
 }
 
 /// Checks the header. What it says beside the version is for people.

@@ -9,7 +9,7 @@ use super::chunk::{Chunk, Kind};
 use super::column::{Column, pack_offset, read_small};
 use super::cursor::{Fault, Parse};
 use super::fields::{TextColumn, TextList, Texts, read_map, read_texts};
-use super::marks::fitting;
+use super::marks::{NO_MOMENT, fitting, moment, pack_moments};
 use super::packer::MapPacker;
 use super::read::{Context, read_count};
 use super::write::Sink;
@@ -28,6 +28,7 @@ pub(super) fn write(sink: &mut Sink<'_>, holders: &[Holder]) -> io::Result<()> {
         pack_offset(payload.key("address"), &column(|holder| holder.address), 0);
         texts.column(&mut payload, "path", rows.iter().map(|holder| holder.path.as_str()));
         pack_offset(payload.key("time"), &column(|holder| holder.time_us as u64), 0);
+        pack_moments(&mut payload, rows.iter().map(|holder| holder.events));
         texts.pack(&mut payload);
         let bytes: usize = rows.iter().map(|holder| holder.path.len()).sum();
         let cost = budget::rows(rows.len() as u64, NOTE) + bytes as u64;
@@ -45,13 +46,14 @@ pub(super) fn read(chunk: &Chunk<'_>, context: &mut Context) -> Parse<()> {
     let payload = chunk.unpack(&mut context.unpacker)?;
     let (mut devices, mut addresses) = (vec![0; count], vec![0; count]);
     let (mut paths, mut texts) = (TextColumn::empty(), Texts::new());
-    let mut times = vec![NO_TIME as u64; count];
+    let (mut times, mut events) = (vec![NO_TIME as u64; count], vec![NO_MOMENT; count]);
     read_map(payload, &mut context.trace.warnings, |key, cursor| {
         match key {
             "device" => devices = read_small(cursor, count)?,
             "address" => addresses = Column::read(cursor, count)?.values(count),
             "path" => paths = TextColumn::read(cursor, count)?,
             "time" => times = Column::read(cursor, count)?.values(count),
+            "events" => events = Column::read(cursor, count)?.values(count),
             "texts" => texts = read_texts(cursor)?,
             _ => return Ok(false),
         }
@@ -65,6 +67,7 @@ pub(super) fn read(chunk: &Chunk<'_>, context: &mut Context) -> Parse<()> {
         address: addresses[row],
         path: paths.get(row, &texts).to_owned(),
         time_us: times[row] as i64,
+        events: moment(events[row]),
     }));
     context.trace.warnings.add_many("unknown-id", paths.unknown(&texts), || {
         "holders name texts that their chunk does not hold".to_owned()

@@ -53,6 +53,22 @@ pub(super) fn fitting<T>(rows: &[T], text_bytes: impl Fn(&T) -> usize) -> usize 
     rows.len().min(CHUNK_ROWS)
 }
 
+/// Stands in a column for a moment that is not known.
+pub(super) const NO_MOMENT: u64 = u64::MAX;
+
+/// A moment as a column holds it.
+pub(super) fn moment(stored: u64) -> Option<u64> {
+    (stored != NO_MOMENT).then_some(stored)
+}
+
+/// Enters the column `events`, unless no row has a moment.
+pub(super) fn pack_moments(payload: &mut MapPacker, moments: impl Iterator<Item = Option<u64>>) {
+    let stored: Vec<u64> = moments.map(|moment| moment.unwrap_or(NO_MOMENT)).collect();
+    if stored.iter().any(|&stored| stored != NO_MOMENT) {
+        pack_offset(payload.key("events"), &stored, 0);
+    }
+}
+
 /// Reads a chunk behind the marks so far.
 pub(super) fn read(chunk: &Chunk<'_>, context: &mut Context) -> Parse<()> {
     let count = read_count(chunk, context)?;
@@ -82,6 +98,7 @@ pub(super) fn read(chunk: &Chunk<'_>, context: &mut Context) -> Parse<()> {
             0 => MarkKind::Step,
             1 => MarkKind::Phase,
             2 => MarkKind::Module,
+            4 => MarkKind::Fault,
             _ => MarkKind::User,
         },
         name: names.get(row, &texts).to_owned(),

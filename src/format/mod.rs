@@ -24,6 +24,7 @@ mod notes;
 mod packer;
 mod process;
 mod read;
+mod sample_rows;
 mod segments;
 mod settings;
 mod tables;
@@ -45,8 +46,9 @@ pub use codec::Codec;
 pub use read::{is_trace, read};
 pub use write::{WriteOptions, write};
 
-/// Version of the format that this module writes: major, minor. It reads every minor version of this major.
-pub const VERSION: (u32, u32) = (1, 0);
+/// Newest version of the format that this module writes: major, minor; what needs less is written as less. It
+/// reads every minor version of this major.
+pub const VERSION: (u32, u32) = (1, 1);
 
 /// Most bytes that a chunk's payload may have, unpacked or as stored.
 const MAX_RAW: usize = 16 << 20;

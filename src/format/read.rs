@@ -3,6 +3,9 @@
 //! Owns the order: find the chunks, check the header, tables, then everything that names them, events last
 //! and in parallel. A fault inside one chunk costs that chunk and a warning, nothing else.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use crate::error::{Error, Result};
 use crate::model::{Format, Trace};
 
@@ -17,7 +20,7 @@ use super::ids::Ids;
 use super::segments::StateSoFar;
 use super::tables::{self, TableFacts};
 use super::walk::walk;
-use super::{annotations, holders, marks, notes, process, segments, settings, tensors};
+use super::{annotations, holders, marks, notes, process, sample_rows, segments, settings, tensors};
 
 /// Whether `bytes` begin like a memlab trace of any version. Nine bytes decide.
 #[must_use]
@@ -79,6 +82,8 @@ pub(super) struct Context {
     pub(super) unpacker: Unpacker,
     /// Warnings that the file itself holds, so far.
     pub(super) recorded_warnings: u64,
+    /// Names of counters in samples, each once.
+    pub(super) stat_names: BTreeSet<Arc<str>>,
 }
 
 impl Context {
@@ -91,6 +96,7 @@ impl Context {
             table_budget: Budget::default(),
             unpacker: Unpacker::default(),
             recorded_warnings: 0,
+            stat_names: BTreeSet::new(),
         }
     }
 
@@ -130,6 +136,7 @@ impl<'a> Reading<'a> {
             Kind::Tensors => tensors::read(chunk, context),
             Kind::Holders => holders::read(chunk, context),
             Kind::Warnings => notes::read(chunk, context),
+            Kind::Samples => sample_rows::read(chunk, context),
             Kind::Trailer => {
                 self.trailer = Some(Trailer::read(chunk, &mut context.trace.warnings)?);
                 Ok(())

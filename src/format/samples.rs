@@ -5,8 +5,8 @@ use serde_json::json;
 
 use crate::model::{
     Action, Annotation, Block, BlockState, DeviceFacts, DeviceId, Events, Holder, Mark, MarkKind, NO_TIME,
-    NamedTensor, OptionalColumn, PoolId, Segment, SegmentKind, SettingValue, StackId, StringId, Trace,
-    TraceBuilder,
+    NamedTensor, OptionalColumn, PoolId, Sample, Segment, SegmentKind, SettingValue, StackId, StringId,
+    Trace, TraceBuilder,
 };
 
 use super::{WriteOptions, write};
@@ -192,13 +192,33 @@ fn add_notes(trace: &mut Trace) {
             dtype: "torch.bfloat16".to_owned(),
             shape,
             time_us: 5,
+            grad_fn: if dimensions == 1 { "MulBackward0".to_owned() } else { String::new() },
+            events: dimensions.checked_sub(1),
         });
     }
     let path = "train.CACHE.data[3]".to_owned();
-    trace.holders.push(Holder { device: DeviceId(0), address: 1 << 46, path, time_us: -5 });
+    trace.holders.push(Holder { device: DeviceId(0), address: 1 << 46, path, time_us: -5, events: Some(17) });
+    let fault = Mark { kind: MarkKind::Fault, name: "lost 3 events".to_owned(), time_us: 9, begins: None };
+    trace.marks.push(fault);
+    add_counters(trace);
     trace.warnings.add_many("unknown-key", 3, || "key `shiny` is not known".to_owned());
     trace.warnings.add_about("odd-schema", "segments", 2, || "first".to_owned());
     trace.warnings.add_about("odd-schema", "blocks", 1, || "second".to_owned());
+}
+
+fn add_counters(trace: &mut Trace) {
+    trace.samples.push(Sample::default());
+    for (device, events) in [(0, Some(500)), (1, None)] {
+        let stats = [("allocated_bytes.all.current", 1 << 40), ("max_split_size", -1)];
+        trace.samples.push(Sample {
+            device: DeviceId(device),
+            time_us: 1_000_123,
+            events,
+            free_bytes: events.map(|_| 3 << 30),
+            total_bytes: Some(150_109_880_320),
+            stats: stats.into_iter().map(|(name, value)| (name.into(), value)).collect(),
+        });
+    }
 }
 
 /// Panics where two traces differ. `Trace::format` is not compared: it says what kind of file was read.
@@ -215,6 +235,7 @@ pub(super) fn assert_same(left: &Trace, right: &Trace) {
     assert_eq!(left.marks, right.marks, "marks");
     assert_eq!(left.tensors, right.tensors, "tensors");
     assert_eq!(left.holders, right.holders, "holders");
+    assert_eq!(left.samples, right.samples, "samples");
     assert!(left.warnings.iter().eq(right.warnings.iter()), "{:?} and {:?}", left.warnings, right.warnings);
     assert_eq!(left.devices.len(), right.devices.len(), "devices");
     for (left, right) in left.devices.iter().zip(&right.devices) {

@@ -9,7 +9,7 @@ use super::chunk::{Chunk, Kind};
 use super::column::{Column, pack_offset, read_small};
 use super::cursor::{Cursor, Fault, Parse};
 use super::fields::{TextColumn, TextList, Texts, read_map, read_texts};
-use super::marks::fitting;
+use super::marks::{NO_MOMENT, fitting, moment, pack_moments};
 use super::packer::MapPacker;
 use super::read::Context;
 use super::write::Sink;
@@ -26,7 +26,7 @@ pub(super) fn write(sink: &mut Sink<'_>, tensors: &[NamedTensor]) -> io::Result<
 }
 
 fn text_bytes(tensor: &NamedTensor) -> usize {
-    tensor.kind.len() + tensor.name.len() + tensor.dtype.len()
+    tensor.kind.len() + tensor.name.len() + tensor.dtype.len() + tensor.grad_fn.len()
 }
 
 fn write_chunk(sink: &mut Sink<'_>, rows: &[NamedTensor]) -> io::Result<()> {
@@ -44,6 +44,10 @@ fn write_chunk(sink: &mut Sink<'_>, rows: &[NamedTensor]) -> io::Result<()> {
     pack_offset(payload.key("rank"), &column(|row| row.shape.len() as u64), 0);
     pack_offset(payload.key("shape"), &shapes, 0);
     pack_offset(payload.key("time"), &column(|row| row.time_us as u64), 0);
+    if rows.iter().any(|row| !row.grad_fn.is_empty()) {
+        texts.column(&mut payload, "grad_fn", rows.iter().map(|row| row.grad_fn.as_str()));
+    }
+    pack_moments(&mut payload, rows.iter().map(|row| row.events));
     texts.pack(&mut payload);
     let bytes: usize = rows.iter().map(text_bytes).sum();
     let cost = cost(rows.len() as u64, shapes.len() as u64) + bytes as u64;
@@ -64,7 +68,9 @@ struct Columns<'a> {
     dtypes: TextColumn,
     ranks: Vec<u32>,
     shapes: Vec<u64>,
+    grad_fns: TextColumn,
     times: Vec<u64>,
+    events: Vec<u64>,
     texts: Texts<'a>,
 }
 
@@ -79,7 +85,9 @@ impl<'a> Columns<'a> {
             dtypes: TextColumn::empty(),
             ranks: vec![0; count],
             shapes: Vec::new(),
+            grad_fns: TextColumn::empty(),
             times: vec![NO_TIME as u64; count],
+            events: vec![NO_MOMENT; count],
             texts: Texts::new(),
         }
     }
@@ -101,14 +109,16 @@ impl<'a> Columns<'a> {
             "rank" => self.ranks = read_small(cursor, count)?,
             "shape" => self.shapes = Column::read(cursor, dimensions)?.values(dimensions),
             "time" => self.times = Column::read(cursor, count)?.values(count),
+            "grad_fn" => self.grad_fns = TextColumn::read(cursor, count)?,
+            "events" => self.events = Column::read(cursor, count)?.values(count),
             "texts" => self.texts = read_texts(cursor)?,
             _ => return Ok(false),
         }
         Ok(true)
     }
 
-    fn text_columns(&self) -> [&TextColumn; 3] {
-        [&self.kinds, &self.names, &self.dtypes]
+    fn text_columns(&self) -> [&TextColumn; 4] {
+        [&self.kinds, &self.names, &self.dtypes, &self.grad_fns]
     }
 }
 
@@ -154,7 +164,9 @@ fn tensor(columns: &Columns<'_>, row: usize, shape: &[u64]) -> NamedTensor {
         name: columns.names.get(row, &columns.texts).to_owned(),
         dtype: columns.dtypes.get(row, &columns.texts).to_owned(),
         shape: shape.to_vec(),
+        grad_fn: columns.grad_fns.get(row, &columns.texts).to_owned(),
         time_us: columns.times[row] as i64,
+        events: moment(columns.events[row]),
     }
 }
 

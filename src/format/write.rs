@@ -14,8 +14,8 @@ use super::codec::Codec;
 use super::packer::MapPacker;
 use super::tables_write::{Position, write_until};
 use super::{
-    MAX_CHUNK_EVENTS, annotations, events_write, header, holders, marks, notes, process, segments, settings,
-    tensors,
+    MAX_CHUNK_EVENTS, annotations, events_write, header, holders, marks, notes, process, sample_rows,
+    segments, settings, tensors,
 };
 
 /// How to write a trace.
@@ -58,7 +58,7 @@ pub fn write(trace: &Trace, options: &WriteOptions, out: &mut dyn Write) -> Resu
 }
 
 fn write_chunks(trace: &Trace, sink: &mut Sink<'_>) -> io::Result<()> {
-    header::write_header(sink)?;
+    header::write_header(sink, trace)?;
     process::write(sink, &trace.process)?;
     settings::write(sink, &trace.settings)?;
     let mut written = Position::START;
@@ -70,6 +70,7 @@ fn write_chunks(trace: &Trace, sink: &mut Sink<'_>) -> io::Result<()> {
     marks::write(sink, &trace.marks)?;
     tensors::write(sink, &trace.tensors)?;
     holders::write(sink, &trace.holders)?;
+    sample_rows::write(sink, &trace.samples)?;
     for device in &trace.devices {
         segments::write(sink, device)?;
     }

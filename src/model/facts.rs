@@ -2,6 +2,7 @@
 //! Snapshots carry nearly none of it; the emitter does.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::DeviceId;
 
@@ -55,6 +56,8 @@ pub enum MarkKind {
     Module = 2,
     /// Something that the user named.
     User = 3,
+    /// A fault of the recorder itself, or a gap in what it recorded.
+    Fault = 4,
 }
 
 /// A moment or span that the emitter noted.
@@ -79,7 +82,8 @@ pub struct NamedTensor {
     pub address: u64,
     /// Bytes of the storage.
     pub bytes: u64,
-    /// `parameter`, `gradient`, `optimizer_state`, `buffer`, ...
+    /// `parameter`, `gradient`, `buffer`, `optimizer_state`, `activation`, `input`, `temporary`, `workspace`,
+    /// `other`; whatever the file says.
     pub kind: String,
     /// For example `blocks.3.mlp.up.weight`.
     pub name: String,
@@ -87,8 +91,12 @@ pub struct NamedTensor {
     pub dtype: String,
     /// Elements per dimension.
     pub shape: Vec<u64>,
+    /// Name of the operation that made it, for example `MulBackward0`; empty when there is none.
+    pub grad_fn: String,
     /// Unix microseconds of the census that found it.
     pub time_us: i64,
+    /// Events of the device before the census, if the recorder says.
+    pub events: Option<u64>,
 }
 
 /// Who keeps a storage alive, as found by the emitter.
@@ -102,4 +110,31 @@ pub struct Holder {
     pub path: String,
     /// Unix microseconds of the census that found it.
     pub time_us: i64,
+    /// Events of the device before the census, if the recorder says.
+    pub events: Option<u64>,
+}
+
+/// What driver and allocator said at one moment of the recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// Device.
+    pub device: DeviceId,
+    /// Unix microseconds.
+    pub time_us: i64,
+    /// Events of the device recorded before this moment, if the recorder says.
+    pub events: Option<u64>,
+    /// Bytes that the driver has left on the device.
+    pub free_bytes: Option<u64>,
+    /// Bytes of the device.
+    pub total_bytes: Option<u64>,
+    /// Counters of `torch.cuda.memory_stats()`, by their flat names: all of them or some.
+    pub stats: BTreeMap<Arc<str>, i64>,
+}
+
+impl Sample {
+    /// A counter that counts bytes or things; `None` when it is missing or negative.
+    #[must_use]
+    pub fn stat(&self, name: &str) -> Option<u64> {
+        self.stats.get(name).and_then(|&value| u64::try_from(value).ok())
+    }
 }

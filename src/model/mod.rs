@@ -19,7 +19,7 @@ mod warning;
 
 pub use builder::TraceBuilder;
 pub use events::{Action, Event, Events, NO_TIME, OptionalColumn};
-pub use facts::{DeviceFacts, Holder, Mark, MarkKind, NamedTensor, ProcessFacts};
+pub use facts::{DeviceFacts, Holder, Mark, MarkKind, NamedTensor, ProcessFacts, Sample};
 pub use frames::{Frame, FrameId, FrameTable};
 pub use segments::{Block, BlockState, PoolId, Segment, SegmentKind};
 pub use settings::{SettingValue, Settings};

@@ -1,8 +1,8 @@
 //! The trace itself.
 
 use super::{
-    Events, FrameTable, Holder, Mark, NamedTensor, PoolId, ProcessFacts, Segment, Settings, StackTable,
-    StringId, StringTable, Warnings,
+    Events, FrameTable, Holder, Mark, NamedTensor, PoolId, ProcessFacts, Sample, Segment, Settings,
+    StackTable, StringId, StringTable, Warnings,
 };
 
 /// GPU index.
@@ -85,6 +85,8 @@ pub struct Trace {
     pub tensors: Vec<NamedTensor>,
     /// Who holds storages.
     pub holders: Vec<Holder>,
+    /// What driver and allocator said while the recording ran.
+    pub samples: Vec<Sample>,
     /// Faults met while reading.
     pub warnings: Warnings,
 }
@@ -122,6 +124,19 @@ impl Trace {
     pub fn event_pool(&self, device: &DeviceTrace, event: usize) -> Option<PoolId> {
         let index = device.events.pools.get(event).checked_sub(1)?;
         self.pools.get(index as usize).copied()
+    }
+
+    /// The part of `device`'s memory that the process may use, as the configuration or the recorder says;
+    /// 1.0 when the recorder says that nothing was set, `None` when nobody says anything.
+    #[must_use]
+    pub fn memory_fraction(&self, device: DeviceId) -> Option<f64> {
+        use serde_json::Value;
+        let stated = match self.process.other.get("memory_fraction") {
+            Some(Value::Object(by_device)) => by_device.get(&device.0.to_string()).and_then(Value::as_f64),
+            Some(value) => value.as_f64(),
+            None => None,
+        };
+        stated.or_else(|| self.settings.memory_fraction()).filter(|part| (0.0..=1.0).contains(part))
     }
 
     /// Events on all devices.

@@ -65,18 +65,28 @@ impl Initial {
         Self { pieces: pieces.into_values().collect(), blocks }
     }
 
-    /// Takes in true sizes that a pass has learnt, as (row, bytes). Whether anything changed.
+    /// Takes in true sizes that a pass has learnt, as (row, bytes). Whether a size changed; a size that was
+    /// assumed and is now proved changes only what is uncertain.
     pub(super) fn correct(&mut self, sizes: &[(u32, u64)]) -> bool {
         let mut changed = false;
         for &(row, bytes) in sizes {
             let Some(block) = self.blocks.get_mut(row as usize) else { continue };
-            if bytes > block.bytes && bytes - block.bytes <= block.uncertain_bytes {
+            if block.uncertain_bytes > 0
+                && bytes >= block.bytes
+                && bytes - block.bytes <= block.uncertain_bytes
+            {
+                changed |= bytes > block.bytes;
                 block.bytes = bytes;
                 block.uncertain_bytes = 0;
-                changed = true;
             }
         }
         changed
+    }
+
+    /// How many sizes are unproved, and by how many bytes in all they may be too low.
+    pub(super) fn uncertain(&self) -> (u64, u64) {
+        let unproved = self.blocks.iter().filter(|block| block.uncertain_bytes > 0);
+        unproved.fold((0, 0), |(count, bytes), block| (count + 1, bytes + block.uncertain_bytes))
     }
 }
 

@@ -57,8 +57,9 @@ fn run<O: Observer>(
 ) -> (History, O) {
     let mut initial = Initial::derive(device, rules);
     for attempt in 0.. {
-        let (history, seen, corrections) = Pass::new(trace, device, rules, &initial, observer()).run();
-        if attempt == MAX_CORRECTIONS || !initial.correct(&corrections) {
+        let (mut history, seen, learnt) = Pass::new(trace, device, rules, &initial, observer()).run();
+        if !initial.correct(&learnt) || attempt == MAX_CORRECTIONS {
+            (history.uncertain_allocations, history.uncertain_bytes) = initial.uncertain();
             return (history, seen);
         }
     }

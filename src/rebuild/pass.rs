@@ -30,8 +30,12 @@ pub(super) struct Pass<'a, O> {
     pub(super) usage: Usage,
     pub(super) budget: u64,
     pub(super) observer: O,
-    /// Sizes of initial blocks that later events disprove: (row, true size).
-    pub(super) corrections: Vec<(u32, u64)>,
+    /// Sizes of initial blocks that later events prove, as assumed or otherwise: (row, true size).
+    pub(super) learnt: Vec<(u32, u64)>,
+    /// Whether any initial block's size is unproved, so that looking out for proofs is worth it.
+    has_uncertain: bool,
+    /// Whether the state before the first event is still being entered.
+    entering: bool,
     /// Whether frees complete with their request because the recording left out `free_completed`.
     completes_at_once: bool,
 }
@@ -55,7 +59,9 @@ impl<'a, O: Observer> Pass<'a, O> {
             usage: Usage::default(),
             budget: WALK_BUDGET + events.len() as u64 * 16,
             observer,
-            corrections: Vec::new(),
+            learnt: Vec::new(),
+            has_uncertain: false,
+            entering: true,
             completes_at_once: initial::completions_are_left_out(device),
         };
         pass.history.allocation_of_event.reserve_exact(events.len());
@@ -80,9 +86,8 @@ impl<'a, O: Observer> Pass<'a, O> {
         for block in &initial.blocks {
             self.enter_block(block);
         }
-        self.history.uncertain_allocations =
-            initial.blocks.iter().filter(|block| block.uncertain_bytes > 0).count() as u64;
-        self.history.uncertain_bytes = initial.blocks.iter().map(|block| block.uncertain_bytes).sum();
+        self.entering = false;
+        self.has_uncertain = initial.uncertain().0 > 0;
         self.history.initial = self.usage;
         self.history.peaks = Peaks::starting_at(self.usage, Moment(0));
         self.history.from_the_start = self.usage == Usage::default() && self.history.ranges.is_empty();
@@ -122,7 +127,7 @@ impl<'a, O: Observer> Pass<'a, O> {
             self.history.peaks.raise(self.usage, Moment::after(index as u64));
         }
         self.history.end = self.usage;
-        (self.history, self.observer, self.corrections)
+        (self.history, self.observer, self.learnt)
     }
 
     /// Applies event `index`; gives the allocation row that it concerns, if any.
@@ -157,6 +162,9 @@ impl<'a, O: Observer> Pass<'a, O> {
             _ => self.free_block_at(address, rounded, events.stream(event), event),
         };
         let node = *self.blocks.node(index);
+        if self.has_uncertain {
+            self.learn_size_before(node.previous, address);
+        }
         if node.bytes < rounded {
             self.fault("block-too-small", event, "a request is larger than the free block at its address");
         }
@@ -294,7 +302,7 @@ impl<'a, O: Observer> Pass<'a, O> {
         };
         let node = *self.blocks.node(index);
         if node.state == BlockState::Inactive {
-            self.learn_size_of_neighbour(&node, address, event);
+            self.use_from_the_middle(&node, address, event);
         } else {
             self.shrink(index, address, event);
         }
@@ -314,19 +322,24 @@ impl<'a, O: Observer> Pass<'a, O> {
         self.complete_free(index, event);
     }
 
-    /// A free block is used from its middle: the block before it must reach up to there. For a block from
-    /// before the recording that is how its true size becomes known.
-    fn learn_size_of_neighbour(&mut self, free: &Node, address: u64, event: usize) {
-        if event == 0 && self.history.allocation_of_event.is_empty() {
+    /// A block is handed out at `address`, right behind block `before`: if that one is from before the
+    /// recording, its true size is now known.
+    fn learn_size_before(&mut self, before: u32, address: u64) {
+        if before == NONE {
+            return;
+        }
+        let node = self.blocks.node(before);
+        if node.row != NONE && self.history.allocations.alloc_events[node.row as usize] == NONE {
+            self.learnt.push((node.row, address - node.address));
+        }
+    }
+
+    /// A free block is used from its middle: the block before it must reach up to there.
+    fn use_from_the_middle(&mut self, free: &Node, address: u64, event: usize) {
+        if self.entering {
             return; // Initial blocks are entered into the middle of segments as a matter of course.
         }
-        let before = free.previous;
-        if before != NONE {
-            let row = self.blocks.node(before).row;
-            if row != NONE && self.history.allocations.alloc_events[row as usize] == NONE {
-                self.corrections.push((row, address - self.blocks.node(before).address));
-            }
-        }
+        self.learn_size_before(free.previous, address);
         self.fault("unexpected-address", event, "a block starts inside a larger free block");
     }
 

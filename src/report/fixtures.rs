@@ -105,6 +105,10 @@ fn device() -> DeviceReport {
         ooms: Vec::new(),
         steps: StepsRow { source: "annotations".to_owned(), count: 40 },
         pools: pools(),
+        modules: None,
+        census: None,
+        outside: None,
+        self_check: None,
         timeline: super::timeline_fixture::training_run(),
     }
 }
@@ -269,13 +273,21 @@ pub(super) fn late() -> Report {
     report(trace)
 }
 
+/// The failed run as memlab's own recorder would have it.
+pub(super) fn recorded() -> Report {
+    let mut report = oom();
+    report.traces[0].format = "memlab-trace";
+    super::recorded_fixture::add(&mut report.traces[0].devices[0]);
+    report
+}
+
 /// Names that try to be markup, table cells, control sequences.
 pub(super) const HOSTILE: &str = "a|b\n<script>alert(1)</script>`\x1b[31m\u{202e}]]>--&.py";
 
 /// A report in which every text of the trace is [`HOSTILE`].
 pub(super) fn hostile() -> Report {
     let text = || HOSTILE.to_owned();
-    let mut report = oom();
+    let mut report = recorded();
     let trace = &mut report.traces[0];
     trace.path = text();
     trace.allocator_conf = text();
@@ -289,6 +301,7 @@ pub(super) fn hostile() -> Report {
         finding.evidence.insert(text(), text().into());
     }
     let device = &mut trace.devices[0];
+    super::recorded_fixture::poison(device);
     device.name = Some(text());
     device.group_by = text();
     device.line_rule = text();
@@ -316,8 +329,9 @@ pub(super) fn hostile() -> Report {
 
 /// `normal` with `count` lines whose names are as long as paths get.
 pub(super) fn many_lines(count: u64) -> Report {
-    let mut report = oom();
+    let mut report = recorded();
     let device = &mut report.traces[0].devices[0];
+    super::recorded_fixture::repeat(device, count as usize);
     let folder = "a_rather_long_folder_name/".repeat(12);
     device.lines =
         (0..count).map(|n| line(&format!("{folder}{n}.py"), n, &"function_".repeat(20), 1, 0)).collect();

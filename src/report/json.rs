@@ -99,6 +99,7 @@ mod tests {
     fn the_json_of_the_fixed_reports_is_as_agreed() {
         insta::assert_snapshot!("json_oom", json(&fixtures::oom()));
         insta::assert_snapshot!("json_late", json(&fixtures::late()));
+        insta::assert_snapshot!("json_recorded", json(&fixtures::recorded()));
     }
 
     #[test]

@@ -11,6 +11,10 @@ mod fixtures;
 mod json;
 mod lines_table;
 mod markdown;
+mod modules_table;
+mod recorded;
+#[cfg(test)]
+mod recorded_fixture;
 mod style;
 mod summary;
 mod svg;
@@ -24,6 +28,11 @@ mod whatif;
 pub use json::{json, pretty};
 pub use lines_table::lines_table;
 pub use markdown::{MarkdownOptions, markdown, picture_name};
+pub use modules_table::modules_table;
+pub use recorded::{
+    CategoriesRow, CategoryRow, CensusRow, DifferenceRow, HolderRow, ModuleRow, ModulesRow, OutsidePointRow,
+    OutsideRow, PhaseRow, PlaceRow, SelfCheckRow, TensorRow,
+};
 pub use style::Style;
 pub use summary::{SummaryGroup, SummaryRow, SummaryTable, summary_table};
 pub use svg::{fragmentation_svg, timeline_svg, whatif_svg};

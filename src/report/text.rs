@@ -141,6 +141,11 @@ fn device_blocks(
     notes.extend_from_slice(about_file);
     let next = next(trace, device, style);
     let taken = 1 + verdict.len() + figures.len() + notes.len() + next.len();
+    // One line of the table is kept in any case.
+    let room = ROWS.saturating_sub(taken + TABLE_FRAME + 1);
+    let recorded = recorded(device);
+    let taken = taken + recorded.len().min(room);
+    figures.extend(recorded.into_iter().take(room));
     let top = ROWS.saturating_sub(taken + TABLE_FRAME).clamp(1, TOP);
     vec![verdict, figures, top_lines(device, top, style), notes, next]
 }
@@ -213,6 +218,30 @@ fn pinned_by(at: &Fragmentation) -> Option<String> {
     )))
 }
 
+/// What only memlab's own recorder knows: kinds, the largest allocation's holder, memory outside.
+fn recorded(device: &DeviceReport) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(census) = &device.census {
+        let categories = &census.categories;
+        let (moment, rows) = match &categories.at_oom {
+            Some(rows) => ("at the OOM", rows),
+            None => ("at the peak", &categories.at_peak),
+        };
+        let kinds: Vec<String> =
+            rows.iter().map(|row| format!("{} {}", terminal(&row.kind), Bytes(row.block_bytes))).collect();
+        lines.extend(wrap(&format!("by kind {moment}: {}", kinds.join(", ")), 2));
+        if let Some((holder, bytes)) = census.holders.first().and_then(|row| Some((row, row.bytes?))) {
+            let path = terminal(&holder.path);
+            lines.push(fit(&format!("  {} held by {}", Bytes(bytes), keep_end(&path, 70))));
+        }
+    }
+    if let Some(outside) = &device.outside {
+        let (most, end) = (Bytes(outside.max_bytes), Bytes(outside.end_bytes));
+        lines.push(fit(&format!("outside the allocator: {most} at most, {end} at the end")));
+    }
+    lines
+}
+
 /// How people read the line of a pin.
 pub(super) fn pin_label(pin: &PinRow) -> String {
     if pin.file.is_none() && pin.function.is_none() {
@@ -279,6 +308,7 @@ mod tests {
         insta::assert_snapshot!("text_oom", plain(&fixtures::oom()));
         insta::assert_snapshot!("text_normal", plain(&fixtures::normal()));
         insta::assert_snapshot!("text_late", plain(&fixtures::late()));
+        insta::assert_snapshot!("text_recorded", plain(&fixtures::recorded()));
     }
 
     #[test]
@@ -291,7 +321,7 @@ mod tests {
 
     #[test]
     fn the_worst_of_everything_still_fits() {
-        let mut report = fixtures::oom();
+        let mut report = fixtures::recorded();
         let late = fixtures::late();
         let trace = &mut report.traces[0];
         trace.complete = false;

@@ -5,6 +5,8 @@
 
 use serde::Serialize;
 
+use super::recorded::{CensusRow, ModulesRow, OutsideRow, SelfCheckRow};
+
 /// Version of the JSON that memlab prints.
 pub const SCHEMA: u32 = 1;
 
@@ -105,6 +107,18 @@ pub struct DeviceReport {
     pub steps: StepsRow,
     /// Reserved and active bytes at the peak of reserved, per stream, pool and kind.
     pub pools: Vec<PoolRow>,
+    /// Per module, where the recorder named modules.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modules: Option<ModulesRow>,
+    /// Names, kinds and holders, where the recorder took a census.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub census: Option<CensusRow>,
+    /// What lies outside the allocator, where the recorder asked the driver.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outside: Option<OutsideRow>,
+    /// The rebuilt counters against PyTorch's own, where the recorder noted these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub self_check: Option<SelfCheckRow>,
     /// Curves for the timeline; only pictures use them.
     #[serde(skip)]
     pub timeline: Timeline,

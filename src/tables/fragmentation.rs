@@ -208,6 +208,7 @@ pub(super) mod samples {
             of_allocation: vec![0, 1, 0, 0, 1],
             inferred: vec![false; 5],
             facts: Vec::new(),
+            modules: super::super::ModuleGroups::default(),
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::model::{DeviceTrace, FrameId, StackId, StringId, Trace};
 use crate::rebuild::{History, NONE};
 
 use super::module::ModuleNames;
+use super::module_groups::ModuleGroups;
 use super::{FrameClass, GroupBy, Passes, StackFacts, classify_frames, stack_facts};
 
 /// What a group is called. Which fields are filled follows from [`GroupBy`]; for [`GroupBy::Stack`] file,
@@ -53,7 +54,7 @@ impl GroupKey {
         self.module.clone().unwrap_or_else(|| position(trace, self))
     }
 
-    fn of_frame(trace: &Trace, id: FrameId) -> Self {
+    pub(super) fn of_frame(trace: &Trace, id: FrameId) -> Self {
         let frame = trace.frames.get(id);
         Self {
             file: Some(frame.file),
@@ -98,6 +99,8 @@ pub struct Grouping {
     pub inferred: Vec<bool>,
     /// What every stack says, by stack number.
     pub facts: Vec<StackFacts>,
+    /// Modules that the recorder named, and their groups.
+    pub modules: ModuleGroups,
 }
 
 impl Grouping {
@@ -109,17 +112,20 @@ impl Grouping {
         let classes = classify_frames(trace);
         let facts = stack_facts(trace, &classes);
         let used = stacks_in_use(trace, device, history);
-        let (keys, of_frame, of_stack) = if by == GroupBy::Stack {
+        let (mut keys, mut of_frame, stacks) = if by == GroupBy::Stack {
             let (keys, of_stack) = stack_groups(trace, &classes, &used);
-            (keys, Vec::new(), of_stack)
+            (keys, Vec::new(), Some(of_stack))
         } else {
             let (keys, of_frame) = frame_groups(trace, &user_frames_of(trace, &classes, &used), by);
-            let group = |facts: &StackFacts| facts.user_frame.map_or(NONE, |id| of_frame[id.0 as usize]);
-            let of_stack = facts.iter().map(group).collect();
-            (keys, of_frame, of_stack)
+            (keys, of_frame, None)
         };
-        let mut grouping =
-            Self { by, keys, of_stack, of_frame, of_allocation: Vec::new(), inferred: Vec::new(), facts };
+        let modules = ModuleGroups::join(trace, device, history, &facts, by, &mut keys, &mut of_frame);
+        let of_stack = stacks.unwrap_or_else(|| {
+            let group = |facts: &StackFacts| facts.user_frame.map_or(NONE, |id| of_frame[id.0 as usize]);
+            facts.iter().map(group).collect()
+        });
+        let (of_allocation, inferred) = (Vec::new(), Vec::new());
+        let mut grouping = Self { by, keys, of_stack, of_frame, of_allocation, inferred, facts, modules };
         grouping.attribute(device, history);
         grouping
     }
@@ -172,13 +178,26 @@ impl Grouping {
             let pass = passes.next(stack);
             let Some(&alloc) = allocations.alloc_events.get(row as usize) else { continue };
             let row = row as usize;
-            if pass == StackId::NONE || alloc as usize != event || self.of_allocation[row] != NONE {
+            if alloc as usize != event {
                 continue;
             }
-            let group = self.of_stack.get(pass.0 as usize).copied().unwrap_or(NONE);
-            self.of_allocation[row] = group;
-            self.inferred[row] = group != NONE;
+            let tag = self.modules.tags.of_event(&device.events, event);
+            let stated = self.modules.stated(tag);
+            if stated != NONE {
+                self.of_allocation[row] = stated;
+            } else if self.of_allocation[row] == NONE {
+                let group = match self.modules.inferred(tag) {
+                    NONE => self.group_of_pass(pass),
+                    group => group,
+                };
+                self.of_allocation[row] = group;
+                self.inferred[row] = group != NONE;
+            }
         }
+    }
+
+    fn group_of_pass(&self, pass: StackId) -> u32 {
+        if pass == StackId::NONE { NONE } else { self.group_of(pass) }
     }
 
     fn group_of(&self, stack: StackId) -> u32 {

@@ -9,7 +9,7 @@ use super::FrameClass;
 use super::user_code::torch_path;
 
 /// The inference in one sentence, printed where inferred bytes are shown.
-pub const INFERENCE_RULE: &str = "the autograd engine allocates on a thread of its own, without Python \
+pub const INFERENCE_RULE: &str = "The autograd engine allocates on a thread of its own, without Python \
     frames: what it allocates after an event inside torch.autograd's backward() or grad() is charged to the \
     line that called it, until the next event of the calling thread";
 
@@ -20,7 +20,7 @@ pub const INFERENCE_RULE: &str = "the autograd engine allocates on a thread of i
 /// `torch/autograd/graph.py` (`_engine_run_backward`): in practice the allocation of the first gradient
 /// (`ones_like(loss)`). It **stays open** over events without any Python frame, and over those whose
 /// outermost Python frame is one that the engine calls by itself (`torch/autograd/function.py`, saved
-/// tensor hooks, checkpointing, hooks of `torch/distributed`): these ran on the engine's thread. It
+/// tensor hooks, checkpointing, backward hooks of modules, hooks of `torch/distributed`): these ran on the engine's thread. It
 /// **closes** with any other event that has Python frames. A pass that allocated nothing before it reached
 /// the engine was not recorded as open, and its allocations stay unattributed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,7 +59,10 @@ fn role(trace: &Trace, id: FrameId) -> Role {
     match (torch_path(&file), function) {
         (Some("autograd/__init__.py"), "backward" | "grad" | "_make_grads")
         | (Some("autograd/graph.py"), "_engine_run_backward") => Role::Starter,
-        (Some("autograd/function.py" | "autograd/graph.py" | "utils/checkpoint.py"), _) => Role::EngineEntry,
+        (
+            Some("autograd/function.py" | "autograd/graph.py" | "utils/checkpoint.py" | "utils/hooks.py"),
+            _,
+        ) => Role::EngineEntry,
         (Some(path), _) if path.starts_with("distributed/") || path.starts_with("_functorch/") => {
             Role::EngineEntry
         }

@@ -9,7 +9,7 @@ use std::ops::Range;
 use crate::model::{DeviceTrace, StackId};
 use crate::rebuild::{History, Moment, NONE, Peak};
 
-use super::{Grouping, Passes};
+use super::{Grouping, ModuleGroups, Passes};
 
 /// What the pass found.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +19,8 @@ pub(super) struct PassFigures {
     /// By stack number: the highest active total right before or right after an event of that stack. An
     /// event of a backward pass counts for the stack that opened the pass too: its lines are still running.
     pub(super) active_on_stack: Vec<u64>,
+    /// By group: the same over events whose recorder names the group outright; empty where none does.
+    pub(super) active_in_module: Vec<u64>,
     /// Highest allocated total of the window.
     pub(super) peak: Peak,
 }
@@ -38,6 +40,7 @@ pub(super) fn run(
     pass.figures.own_peak.clone_from(&pass.held);
     pass.figures.peak = Peak { bytes: pass.allocated, moment: Moment(window.start) };
     pass.figures.active_on_stack.fill(0);
+    pass.figures.active_in_module.fill(0);
     for event in start..end {
         pass.apply(event);
     }
@@ -50,6 +53,7 @@ struct Pass<'a> {
     /// Groups plus one: the remainder's slot.
     groups: usize,
     of_allocation: &'a [u32],
+    modules: &'a ModuleGroups,
     passes: Passes<'a>,
     held: Vec<u64>,
     allocated: u64,
@@ -74,6 +78,7 @@ impl<'a> Pass<'a> {
             history,
             groups,
             of_allocation: &grouping.of_allocation,
+            modules: &grouping.modules,
             passes: Passes::new(&grouping.facts),
             held,
             allocated: history.initial.allocated_bytes,
@@ -81,6 +86,7 @@ impl<'a> Pass<'a> {
             figures: PassFigures {
                 own_peak: vec![0; groups + 1],
                 active_on_stack: vec![0; stacks],
+                active_in_module: vec![0; if grouping.modules.tags.is_empty() { 0 } else { groups }],
                 peak: Peak::default(),
             },
         }
@@ -98,6 +104,7 @@ impl<'a> Pass<'a> {
         let stack = self.device.events.stacks[event];
         let pass = self.passes.next(stack);
         self.raise(stack, highest);
+        self.raise_module(event, highest);
         if pass != StackId::NONE {
             self.raise(pass, highest);
         }
@@ -124,6 +131,15 @@ impl<'a> Pass<'a> {
         }
         if completed == event {
             self.active = self.active.saturating_sub(bytes);
+        }
+    }
+
+    #[inline]
+    fn raise_module(&mut self, event: usize, active: u64) {
+        let tag = self.modules.tags.of_event(&self.device.events, event);
+        let group = self.modules.stated(tag) as usize;
+        if let Some(highest) = self.figures.active_in_module.get_mut(group) {
+            *highest = (*highest).max(active);
         }
     }
 

@@ -210,7 +210,8 @@ impl Sums<'_> {
 
     /// Own peak and active peak of every group. Groups are numbered in the order of their names.
     fn maxima(&self, trace: &Trace, pass: &PassFigures) -> PolarsResult<DataFrame> {
-        let mut active = vec![0u64; self.grouping.len() + 1];
+        let mut active = pass.active_in_module.clone();
+        active.resize(self.grouping.len() + 1, 0);
         for (stack, &highest) in pass.active_on_stack.iter().enumerate().filter(|(_, highest)| **highest > 0)
         {
             for group in self.grouping.groups_on(trace, StackId(stack as u32)) {

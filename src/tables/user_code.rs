@@ -7,7 +7,7 @@
 use crate::model::{Frame, Trace};
 
 /// The rule in one sentence, printed with every table of lines.
-pub const LINE_RULE: &str = "a line is the innermost stack frame of your own Python code: not in \
+pub const LINE_RULE: &str = "A line is the innermost stack frame of your own Python code: not in \
     site-packages or dist-packages, not the standard library or interpreter, not PyTorch (or code that it \
     generates), not C++";
 

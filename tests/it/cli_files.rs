@@ -105,3 +105,23 @@ fn written_files_have_ordinary_permissions() {
     let mode = |name: &str| sandbox.path(name).metadata().unwrap().permissions().mode();
     assert_eq!(mode("a.pickle"), mode("ordinary"));
 }
+
+#[test]
+fn tables_are_exported_as_asked_and_the_lines_add_up_to_the_peak() {
+    let sandbox = Sandbox::with_snapshot("cnn.pickle");
+    let words =
+        ["export", "cnn.pickle", "-o", "tables", "--format", "csv", "--table", "lines", "--table", "usage"];
+    sandbox.run(&words).ends_with(0);
+    assert_eq!(sandbox.files()[1..], ["tables/lines.csv", "tables/usage.csv"]);
+    let text = sandbox.read("tables/lines.csv");
+    let mut rows = text.lines().map(|row| row.split(',').map(str::to_owned).collect::<Vec<_>>());
+    let head = rows.next().unwrap();
+    let held = head.iter().position(|name| name == "held_at_peak_bytes").unwrap();
+    let sum: u64 = rows.map(|row| row[held].parse::<u64>().unwrap()).sum();
+    assert_eq!(sum, 185_862_144, "max_memory_allocated() of that process");
+    let refused = sandbox.run(&words).ends_with(2);
+    assert!(refused.stderr.contains("exists already"), "{refused:?}");
+    sandbox.run(&["export", "cnn.pickle", "-o", "parquet"]).ends_with(0);
+    let all: Vec<_> = sandbox.files().into_iter().filter(|name| name.starts_with("parquet/")).collect();
+    assert_eq!(all.len(), 5, "{all:?}");
+}

@@ -81,8 +81,33 @@ fn every_key_of_the_report_is_explained() {
         let report = serde_json::to_value(&analyzed(folder, name).report).expect("a report is JSON");
         collect_keys(&report, &mut keys);
     }
+    let recorded =
+        memlab::analysis::analyze("x", &crate::recorded::failed(), &memlab::analysis::Options::default());
+    collect_keys(&serde_json::to_value(recorded.expect("a report")).expect("a report is JSON"), &mut keys);
     let missing: Vec<_> = keys.into_iter().filter(|key| !page.contains(&format!("`{key}`"))).collect();
     assert!(missing.is_empty(), "docs/reading-a-report.md does not explain {missing:?}");
+}
+
+#[test]
+fn every_test_input_has_its_origin_written_down() {
+    let page = fs::read_to_string(root().join("testdata/README.md")).expect("the page is there");
+    for entry in fs::read_dir(root().join("testdata")).expect("there is a folder of inputs") {
+        let folder = entry.expect("a readable folder");
+        let name = folder.file_name().to_string_lossy().into_owned();
+        if !folder.path().is_dir() {
+            continue;
+        }
+        assert!(page.contains(&format!("`{name}/`")), "testdata/README.md does not name {name}/");
+        // The cases are numbered, and the pickles are named after their protocol.
+        if !["torch", "gpu", "public"].contains(&name.as_str()) {
+            continue;
+        }
+        for path in crate::inputs::recordings(&name) {
+            let file = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
+            let stem = file.split(".pickle").next().unwrap_or(&file);
+            assert!(page.contains(&format!("`{stem}`")), "testdata/README.md does not name {name}/{stem}");
+        }
+    }
 }
 
 #[test]

@@ -44,6 +44,40 @@ fn hostile() -> Trace {
     }];
     let conf = memlab::model::SettingValue::Text(FILE.to_owned());
     trace.settings.values.insert("PYTORCH_CUDA_ALLOC_CONF".to_owned(), conf);
+    let tensor = memlab::model::NamedTensor {
+        address: base + (12 << 20),
+        bytes: 16 << 20,
+        kind: FILE.to_owned(),
+        name: FUNCTION.to_owned(),
+        dtype: FILE.to_owned(),
+        grad_fn: FUNCTION.to_owned(),
+        shape: vec![1, 2],
+        time_us: 1_000_045,
+        ..Default::default()
+    };
+    trace.holders = vec![memlab::model::Holder {
+        address: tensor.address,
+        path: FUNCTION.to_owned(),
+        time_us: tensor.time_us,
+        ..Default::default()
+    }];
+    trace.tensors = vec![tensor];
+    let tag = trace.strings.intern(&format!("memlab:forward:{FUNCTION}"));
+    trace.devices[0].events.user_metadata.set(2, tag);
+    trace.marks = vec![memlab::model::Mark {
+        kind: memlab::model::MarkKind::Fault,
+        name: FUNCTION.to_owned(),
+        time_us: 1_000_000,
+        begins: None,
+    }];
+    trace.process.other.insert("backend".to_owned(), FUNCTION.into());
+    trace.samples = vec![memlab::model::Sample {
+        events: Some(4),
+        free_bytes: Some(1),
+        total_bytes: Some(1 << 30),
+        stats: [("reserved_bytes.all.current".into(), 7), (FUNCTION.into(), 7)].into_iter().collect(),
+        ..Default::default()
+    }];
     let other = trace.strings.intern(FILE);
     let events = &mut trace.devices[0].events;
     let last = events.len() - 2;
@@ -136,10 +170,11 @@ fn hostile_names_are_text_on_the_terminal() {
     let mut file = fs::File::create(&path).expect("a writable folder");
     format::write(&hostile(), &WriteOptions::default(), &mut file).expect("a writable file");
     let path = path.to_string_lossy();
-    let calls: [&[&str]; 5] = [
+    let calls: [&[&str]; 6] = [
         &["analyze", &path],
         &["lines", &path],
         &["lines", &path, "--group-by", "stack"],
+        &["lines", &path, "--group-by", "module"],
         &["info", &path],
         &["summary", &path],
     ];

@@ -17,6 +17,7 @@ mod lines;
 mod pickles;
 mod program;
 mod properties;
+mod recorded;
 mod roundtrip;
 mod sandbox;
 mod sizes;

@@ -6,7 +6,7 @@ use crate::analysis;
 use crate::cli::args::LinesArgs;
 use crate::cli::console::Console;
 use crate::cli::{Status, input};
-use crate::report::{self, DeviceReport, LineFigures, LineRow, SCHEMA, Style, TraceReport};
+use crate::report::{self, DeviceReport, LineFigures, LineRow, ModulesRow, SCHEMA, Style, TraceReport};
 
 /// Runs the command.
 pub(crate) fn run(args: &LinesArgs, console: &Console) -> anyhow::Result<Status> {
@@ -34,7 +34,12 @@ pub(crate) fn run(args: &LinesArgs, console: &Console) -> anyhow::Result<Status>
 }
 
 fn screen(trace: &TraceReport, top: usize, style: Style) -> String {
-    let tables: Vec<_> = trace.devices.iter().map(|device| report::lines_table(device, top, style)).collect();
+    let table = |device: &DeviceReport| {
+        let modules = report::modules_table(device, top, style);
+        let gap = if modules.is_empty() { "" } else { "\n" };
+        report::lines_table(device, top, style) + gap + &modules
+    };
+    let tables: Vec<_> = trace.devices.iter().map(table).collect();
     tables.join("\n")
 }
 
@@ -55,6 +60,8 @@ struct DeviceLines<'a> {
     lines: &'a [LineRow],
     lines_left_out: u64,
     unattributed: LineFigures,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    modules: Option<&'a ModulesRow>,
 }
 
 impl<'a> DeviceLines<'a> {
@@ -66,6 +73,7 @@ impl<'a> DeviceLines<'a> {
             lines: &device.lines,
             lines_left_out: device.lines_left_out,
             unattributed: device.unattributed,
+            modules: device.modules.as_ref(),
         }
     }
 }

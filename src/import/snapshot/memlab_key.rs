@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 use crate::error::Result;
 use crate::import::graph::Value;
-use crate::model::{DeviceFacts, DeviceId, Holder, Mark, MarkKind, NamedTensor, ProcessFacts};
+use crate::model::{DeviceFacts, DeviceId, Holder, Mark, MarkKind, NamedTensor, ProcessFacts, Sample};
 
 use super::{Builder, DEVICES_MAX};
 
@@ -27,6 +27,7 @@ impl Builder<'_> {
         trace.marks = list(all.get("marks")).filter_map(mark).collect();
         trace.tensors = list(all.get("tensors")).map(tensor).collect();
         trace.holders = list(all.get("holders")).map(holder).collect();
+        trace.samples = list(all.get("samples")).map(sample).collect();
         self.without_segments = list(all.get("devices_without_segments")).map(device_id).collect();
         Ok(())
     }
@@ -102,6 +103,7 @@ fn mark(value: &Json) -> Option<Mark> {
         1 => MarkKind::Phase,
         2 => MarkKind::Module,
         3 => MarkKind::User,
+        4 => MarkKind::Fault,
         _ => return None,
     };
     let begins = value.get("begins").and_then(Json::as_bool);
@@ -117,7 +119,9 @@ fn tensor(value: &Json) -> NamedTensor {
         name: text(value, "name"),
         dtype: text(value, "dtype"),
         shape: list(value.get("shape")).filter_map(Json::as_u64).collect(),
+        grad_fn: text(value, "grad_fn"),
         time_us: time(value),
+        events: number(value, "events"),
     }
 }
 
@@ -127,5 +131,19 @@ fn holder(value: &Json) -> Holder {
         address: number(value, "address").unwrap_or(0),
         path: text(value, "path"),
         time_us: time(value),
+        events: number(value, "events"),
+    }
+}
+
+fn sample(value: &Json) -> Sample {
+    let stats = value.get("stats").and_then(Json::as_object);
+    let stat = |(key, value): (&String, &Json)| Some((key.as_str().into(), value.as_i64()?));
+    Sample {
+        device: device_of(value),
+        time_us: time(value),
+        events: number(value, "events"),
+        free_bytes: number(value, "free_bytes"),
+        total_bytes: number(value, "total_bytes"),
+        stats: stats.into_iter().flatten().filter_map(stat).collect(),
     }
 }

@@ -93,7 +93,7 @@ fn words(trace: &Trace) -> String {
         writeln!(out, "{name} {} {} {}", note.begins, note.device.0, note.time_us).unwrap();
     }
     writeln!(out, "{:?} {:?} {:?}", trace.settings, trace.process, trace.complete).unwrap();
-    writeln!(out, "{:?} {:?} {:?}", trace.marks, trace.tensors, trace.holders).unwrap();
+    writeln!(out, "{:?} {:?} {:?} {:?}", trace.marks, trace.tensors, trace.holders, trace.samples).unwrap();
     for warning in trace.warnings.iter() {
         writeln!(out, "{warning:?}").unwrap();
     }

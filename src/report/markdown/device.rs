@@ -3,7 +3,7 @@
 //! Owns which columns are worth a ticket. Everything from the trace goes through `escape` here.
 
 use super::table::Page;
-use super::{code, prose};
+use super::{code, prose, recorded};
 use crate::report::lines_table::bytes_of_other_lines;
 use crate::report::text::pin_label;
 use crate::report::types::{
@@ -18,6 +18,7 @@ pub(super) fn device(page: &mut Page, device: &DeviceReport, pictures: bool) {
     counters(page, device);
     ooms(page, &device.ooms, room / 6);
     lines(page, device, room * 2 / 5);
+    recorded::sections(page, device, room / 4);
     fragmentation(page, device, room / 6);
     pools(page, &device.pools, room / 8);
     steps(page, device);

@@ -4,6 +4,7 @@
 //! becomes markup; a table that is too long loses whole rows, and says how many.
 
 mod device;
+mod recorded;
 mod table;
 
 use super::escape::{keep_end, keep_start, markdown_code, markdown_text};
@@ -229,6 +230,7 @@ mod tests {
         insta::assert_snapshot!("markdown_oom", page(&fixtures::oom()));
         insta::assert_snapshot!("markdown_normal", page(&fixtures::normal()));
         insta::assert_snapshot!("markdown_late", page(&fixtures::late()));
+        insta::assert_snapshot!("markdown_recorded", page(&fixtures::recorded()));
     }
 
     #[test]

@@ -58,7 +58,10 @@ fn layers(timeline: &Timeline) -> Vec<Layer> {
                 continue;
             }
         };
-        layers.push(Layer { name: name.clone(), note: note(timeline, &values), values, ink });
+        // The remainders always come, but a layer without a byte would only take room in the legend.
+        if values.iter().any(|&bytes| bytes > 0) {
+            layers.push(Layer { name: name.clone(), note: note(timeline, &values), values, ink });
+        }
     }
     if timeline.active != timeline.allocated {
         layers.push(between("freed, waits for a stream", &timeline.active, &timeline.allocated, PENDING));

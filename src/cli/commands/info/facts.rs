@@ -29,6 +29,7 @@ pub(super) struct FileFacts {
     pub marks: BTreeMap<&'static str, u64>,
     pub tensors: u64,
     pub holders: u64,
+    pub samples: u64,
     pub devices: Vec<DeviceRow>,
     pub warnings: Vec<WarningRow>,
 }
@@ -89,6 +90,7 @@ impl FileFacts {
             marks,
             tensors: trace.tensors.len() as u64,
             holders: trace.holders.len() as u64,
+            samples: trace.samples.len() as u64,
             devices: trace.devices.iter().map(|device| device_row(trace, device)).collect(),
             warnings: trace.warnings.iter().map(row).collect(),
         }
@@ -101,6 +103,7 @@ fn mark_name(kind: MarkKind) -> &'static str {
         MarkKind::Phase => "phase",
         MarkKind::Module => "module",
         MarkKind::User => "user",
+        MarkKind::Fault => "fault",
     }
 }
 

@@ -17,7 +17,12 @@ pub(super) fn text(file: &FileFacts) -> String {
     add("events", format!("{} on {}", Count(file.events), plural(file.devices.len() as u64, "device")));
     add("stacks", format!("{} of {}", Count(file.stacks), plural(file.frames, "frame")));
     let marks = file.marks.iter().map(|(kind, &count)| (format!("{kind} mark"), count));
-    let others = [("annotation", file.annotations), ("named tensor", file.tensors), ("holder", file.holders)];
+    let others = [
+        ("annotation", file.annotations),
+        ("named tensor", file.tensors),
+        ("holder", file.holders),
+        ("sample", file.samples),
+    ];
     let counted: Vec<_> = marks
         .chain(others.map(|(noun, count)| (noun.to_owned(), count)))
         .filter(|(_, count)| *count > 0)

@@ -1,0 +1,151 @@
+//! Modules and phases that a recorder wrote on events.
+//!
+//! Owns the reading of `memlab:PHASE:MODULE` in `user_metadata` (see `docs/trace-format.md`) and the line that
+//! a module's forward pass stands for. Does not own who is charged (`group`) nor figures (`modules`).
+
+use std::collections::BTreeMap;
+
+use crate::model::{DeviceTrace, Events, FrameId, StringId, Trace};
+use crate::rebuild::{History, NONE};
+
+use super::StackFacts;
+
+/// The part of the module table's rule that concerns lines, printed where it was used.
+pub const MODULE_RULE: &str = " Where the recorder noted the module, an allocation of its backward pass \
+    without frames is charged to the line that allocates most in that module's forward pass instead.";
+
+/// What the root module is called when the recorder left its name empty.
+const ROOT: &str = "(root module)";
+const PREFIX: &str = "memlab:";
+
+/// A phase of training.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// The forward pass.
+    Forward = 0,
+    /// The backward pass.
+    Backward = 1,
+    /// The optimizer's step.
+    Optimizer = 2,
+}
+
+/// What the recorder wrote on an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tag {
+    /// When.
+    pub phase: Phase,
+    /// For which module: a number in [`ModuleTags::names`].
+    pub module: u32,
+}
+
+/// Every module that the events of one device name. Empty for a recording without such names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModuleTags {
+    /// Qualified names, ascending.
+    pub names: Vec<String>,
+    /// By string number.
+    of_string: Vec<Option<Tag>>,
+}
+
+impl ModuleTags {
+    /// The tags of `device`.
+    #[must_use]
+    pub fn of(trace: &Trace, device: &DeviceTrace) -> Self {
+        let column = &device.events.user_metadata;
+        if column.is_default() {
+            return Self::default();
+        }
+        let mut used = vec![false; trace.strings.len()];
+        for id in column.values() {
+            if let Some(slot) = used.get_mut(id.0 as usize) {
+                *slot = true;
+            }
+        }
+        let parsed: Vec<Option<(Phase, &str)>> = (0..used.len())
+            .map(|id| used[id].then(|| parse(trace.strings.get(StringId(id as u32)))).flatten())
+            .collect();
+        let mut numbers: BTreeMap<&str, u32> =
+            parsed.iter().flatten().map(|&(_, module)| (module, 0)).collect();
+        for (number, slot) in numbers.values_mut().enumerate() {
+            *slot = number as u32;
+        }
+        let tag = |&found: &Option<(Phase, &str)>| {
+            found.map(|(phase, module)| Tag { phase, module: numbers[module] })
+        };
+        let of_string = if numbers.is_empty() { Vec::new() } else { parsed.iter().map(tag).collect() };
+        Self { of_string, names: numbers.keys().map(|&name| name.to_owned()).collect() }
+    }
+
+    /// Whether no event names a module.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// What stands on event `event`.
+    #[inline]
+    #[must_use]
+    pub fn of_event(&self, events: &Events, event: usize) -> Option<Tag> {
+        if self.names.is_empty() {
+            return None;
+        }
+        self.of_string.get(events.user_metadata.get(event).0 as usize).copied().flatten()
+    }
+
+    /// By module: the user's frame whose events in the module's forward pass allocate most; of equals the one
+    /// recorded first.
+    #[must_use]
+    pub(super) fn forward_frames(
+        &self,
+        device: &DeviceTrace,
+        history: &History,
+        facts: &[StackFacts],
+    ) -> Vec<Option<FrameId>> {
+        let mut sums: BTreeMap<(u32, FrameId), u64> = BTreeMap::new();
+        let allocations = &history.allocations;
+        for (row, &alloc) in allocations.alloc_events.iter().enumerate() {
+            let tag = (alloc != NONE).then(|| self.of_event(&device.events, alloc as usize)).flatten();
+            let Some(tag) = tag.filter(|tag| tag.phase == Phase::Forward) else { continue };
+            let stack = allocations.stacks[row].0 as usize;
+            if let Some(frame) = facts.get(stack).and_then(|facts| facts.user_frame) {
+                let sum = sums.entry((tag.module, frame)).or_default();
+                *sum = sum.saturating_add(allocations.block_bytes[row]);
+            }
+        }
+        let mut most: Vec<Option<(u64, FrameId)>> = vec![None; self.names.len()];
+        for ((module, frame), bytes) in sums {
+            let slot = &mut most[module as usize];
+            if slot.is_none_or(|(highest, _)| bytes > highest) {
+                *slot = Some((bytes, frame));
+            }
+        }
+        most.into_iter().map(|found| found.map(|(_, frame)| frame)).collect()
+    }
+}
+
+/// Phase and module of a text of the recorder's; `None` for a text of the user's own.
+fn parse(text: &str) -> Option<(Phase, &str)> {
+    let (phase, module) = text.strip_prefix(PREFIX)?.split_once(':')?;
+    let phase = match phase {
+        "forward" => Phase::Forward,
+        "backward" => Phase::Backward,
+        "optimizer" => Phase::Optimizer,
+        _ => return None,
+    };
+    Some((phase, if module.is_empty() { ROOT } else { module }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_recorders_own_texts_are_tags() {
+        assert_eq!(parse("memlab:forward:blocks.3.mlp"), Some((Phase::Forward, "blocks.3.mlp")));
+        assert_eq!(parse("memlab:backward:a:b"), Some((Phase::Backward, "a:b")));
+        assert_eq!(parse("memlab:optimizer:"), Some((Phase::Optimizer, ROOT)));
+        for text in ["", "memlab", "memlab:", "memlab:forward", "memlab:sideways:x", "my memlab:forward:x"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+}
