@@ -88,7 +88,8 @@ impl Addresses {
             }
         }
         let address = self.next_reservation;
-        self.next_reservation = address.saturating_add(wanted.div_ceil(REGION_BYTES).saturating_mul(REGION_BYTES));
+        self.next_reservation =
+            address.saturating_add(wanted.div_ceil(REGION_BYTES).saturating_mul(REGION_BYTES));
         self.hold(address, wanted);
         (address, wanted)
     }
@@ -96,7 +97,8 @@ impl Addresses {
     /// Address space from `address` up to what is taken, or to where the recording has another group.
     fn room_behind(&self, group: u32, address: u64) -> u64 {
         let taken = self.held.range(address..).next().map(|(&next, _)| next);
-        let other = self.starts.range((address, u32::MAX)..).find(|&&(_, of)| of != group).map(|&(next, _)| next);
+        let other =
+            self.starts.range((address, u32::MAX)..).find(|&&(_, of)| of != group).map(|&(next, _)| next);
         taken.into_iter().chain(other).min().map_or(u64::MAX - address, |next| next - address)
     }
 
@@ -110,7 +112,10 @@ impl Addresses {
 
     fn is_free(&self, address: u64, bytes: u64) -> bool {
         let end = address.saturating_add(bytes);
-        self.held.range(..end).next_back().is_none_or(|(&start, &length)| start.saturating_add(length) <= address)
+        self.held
+            .range(..end)
+            .next_back()
+            .is_none_or(|(&start, &length)| start.saturating_add(length) <= address)
     }
 
     fn invent(&mut self, bytes: u64) -> u64 {

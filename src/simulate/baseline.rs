@@ -58,7 +58,7 @@ pub fn baseline(requests: &Requests, conf: &Conf, history: &History) -> Baseline
     let mut differing = 0;
     let mut first = None;
     let mut retried = false;
-    let outcome = Run::as_recorded(requests, conf).to_end(|run, step| {
+    let outcome = Run::as_recorded(requests, conf).finish(|run, step| {
         let row = step.row as usize;
         let difference = match step.what {
             What::EmptyCache | What::Free | What::RequestFree | What::CompleteFree => return,
@@ -105,9 +105,12 @@ fn foreign_segment(requests: &Requests, conf: &Conf, history: &History, event: u
         return None;
     }
     if history.ranges.expandable[range] != conf.is_expandable() {
-        return Some("the settings changed at run time: segments are not all expandable, or not all plain".to_owned());
+        return Some(
+            "the settings changed at run time: segments are not all expandable, or not all plain".to_owned(),
+        );
     }
-    let (bytes, expected) = (history.ranges.bytes[range], conf.segment_bytes(conf.round(requests.sizes[row])));
+    let (bytes, expected) =
+        (history.ranges.bytes[range], conf.segment_bytes(conf.round(requests.sizes[row])));
     (!conf.is_expandable() && bytes != expected).then(|| {
         format!(
             "a segment of {} bytes was obtained where PyTorch obtains {}: another allocator, or settings that changed at run time",
@@ -132,13 +135,16 @@ fn cause(requests: &Requests, history: &History, difference: Difference, retried
         return "events are missing in the recording (see its warnings)".to_owned();
     }
     if requests.has_private_pools() {
-        return "private pools: events do not say which pool a request went to, or when a pool was given up".to_owned();
+        return "private pools: events do not say which pool a request went to, or when a pool was given up"
+            .to_owned();
     }
     if retried {
         return "a retry before it: which cached segments the allocator returned differs".to_owned();
     }
     match difference {
-        Difference::Size => "the settings changed at run time: blocks are split by another rule than the recorded one",
+        Difference::Size => {
+            "the settings changed at run time: blocks are split by another rule than the recorded one"
+        }
         _ => "the settings changed at run time, or memory was returned without a mark in the recording",
     }
     .to_owned()

@@ -112,7 +112,8 @@ impl Conf {
         let rounding = settings.conf_value("max_non_split_rounding_mb").and_then(|text| text.parse().ok());
         let draft = Draft {
             max_split_bytes: settings.max_split_bytes(),
-            max_non_split_rounding_bytes: rounding.map_or(LARGE_SEGMENT_BYTES, |mib: u64| mib.saturating_mul(MIB)),
+            max_non_split_rounding_bytes: rounding
+                .map_or(LARGE_SEGMENT_BYTES, |mib: u64| mib.saturating_mul(MIB)),
             large_segment_bytes: settings.large_segment_bytes().max(1),
             collection_threshold: settings.garbage_collection_threshold(),
             expandable: settings.expandable_segments(),
@@ -218,7 +219,8 @@ impl Draft {
             }
             "garbage_collection_threshold" => self.collection_threshold = share(key, value)?,
             "per_process_memory_fraction" if release >= Release::V2_11 => {
-                self.memory_fraction = Some(if value == "1.0" || value == "1" { 1.0 } else { share(key, value)? });
+                self.memory_fraction =
+                    Some(if value == "1.0" || value == "1" { 1.0 } else { share(key, value)? });
             }
             "roundup_power2_divisions" => self.divisions = divisions(value, release)?,
             "expandable_segments" => {
@@ -242,9 +244,8 @@ impl Draft {
     }
 
     fn finish(self, text: String) -> Conf {
-        let map: BTreeMap<String, i128> = (0..SLOTS)
-            .map(|slot| ((1u64 << slot).to_string(), i128::from(self.divisions[slot])))
-            .collect();
+        let map: BTreeMap<String, i128> =
+            (0..SLOTS).map(|slot| ((1u64 << slot).to_string(), i128::from(self.divisions[slot]))).collect();
         let mut settings = Settings::default();
         let mut state = |key: &str, value| settings.values.insert(key.to_owned(), value);
         state("max_split_size", SettingValue::Int(self.max_split_bytes.map_or(-1, i128::from)));

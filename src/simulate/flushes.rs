@@ -46,10 +46,8 @@ pub(super) fn find(device: &DeviceTrace) -> Vec<Flush> {
             Action::FreeCompleted => {}
             action => {
                 let Some((begin, of)) = run.take() else { continue };
-                let is_request = matches!(
-                    action,
-                    Action::SegmentAlloc | Action::SegmentMap | Action::Alloc | Action::Oom
-                );
+                let is_request =
+                    matches!(action, Action::SegmentAlloc | Action::SegmentMap | Action::Alloc | Action::Oom);
                 let is_same_call = of == stack && of != StackId::NONE;
                 let is_retry = is_request && (is_same_call || action == Action::Oom);
                 found.push(if is_retry { Flush::Retry(begin) } else { Flush::EmptyCache(begin) });
@@ -87,10 +85,7 @@ mod tests {
     fn returns_of_another_call_empty_the_cache() {
         let flush = held().at("a.py", 2, "empty_cache").segment_free(1 << 30, 20 * MIB);
         assert_eq!(found(flush.clone()), [Flush::EmptyCache(1)]);
-        assert_eq!(
-            found(flush.at("a.py", 3, "g").segment_alloc(1 << 31, 40 * MIB)),
-            [Flush::EmptyCache(1)]
-        );
+        assert_eq!(found(flush.at("a.py", 3, "g").segment_alloc(1 << 31, 40 * MIB)), [Flush::EmptyCache(1)]);
     }
 
     #[test]

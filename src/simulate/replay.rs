@@ -11,7 +11,7 @@ use crate::rebuild::NONE;
 /// recording saw it succeed: a real program would not have gone on.
 #[must_use]
 pub fn replay(requests: &Requests, conf: &Conf, limit: Limit) -> Outcome {
-    Run::new(requests, conf, limit).to_end(|_, _| ())
+    Run::new(requests, conf, limit).finish(|_, _| ())
 }
 
 /// As [`replay`], with a look at the whole layout after every step (by its event): for checkers.
@@ -22,7 +22,7 @@ pub fn replay_watched(
     limit: Limit,
     mut watch: impl FnMut(u64, &Layout),
 ) -> Outcome {
-    Run::new(requests, conf, limit).to_end(|run, step| watch(u64::from(step.event), &run.layout()))
+    Run::new(requests, conf, limit).finish(|run, step| watch(u64::from(step.event), &run.layout()))
 }
 
 /// A replay under way.
@@ -59,7 +59,7 @@ impl<'a> Run<'a> {
     }
 
     /// Replays to the end; `watch` is called after every step.
-    pub(super) fn to_end(mut self, mut watch: impl FnMut(&Self, Step)) -> Outcome {
+    pub(super) fn finish(mut self, mut watch: impl FnMut(&Self, Step)) -> Outcome {
         for &step in &self.requests.steps {
             let goes_on = self.apply(step);
             watch(&self, step);

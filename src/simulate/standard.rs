@@ -24,9 +24,8 @@ pub fn search() -> Vec<String> {
     found.extend(
         DIVISIONS.iter().map(|count| format!("expandable_segments:True,roundup_power2_divisions:{count}")),
     );
-    found.extend(
-        SPLITS[2..9].iter().map(|mib| format!("max_split_size_mb:{mib},roundup_power2_divisions:8")),
-    );
+    found
+        .extend(SPLITS[2..9].iter().map(|mib| format!("max_split_size_mb:{mib},roundup_power2_divisions:8")));
     let mut seen = std::collections::BTreeSet::new();
     found.retain(|text| seen.insert(text.clone()));
     found

@@ -61,7 +61,11 @@ fn assert_measured(name: &str, measured: &[Measured]) {
         assert_eq!(found.peak_reserved_bytes, reserved, "{name} under `{conf}`");
         assert_eq!(found.oom_event, None);
         let off = share_off(allocated, found.peak_allocated_bytes);
-        assert!(off < 0.001, "{name} under `{conf}`: {} allocated, measured {allocated}", found.peak_allocated_bytes);
+        assert!(
+            off < 0.001,
+            "{name} under `{conf}`: {} allocated, measured {allocated}",
+            found.peak_allocated_bytes
+        );
     }
 }
 
@@ -109,7 +113,11 @@ fn recordings_from_the_start_are_replayed_to_the_byte_and_the_address() {
 #[test]
 fn where_the_replay_parts_from_the_recording_it_says_so() {
     let cases = [
-        ("C37_kv_cat_growth", 3, "a segment of 68,157,440 bytes was obtained where PyTorch obtains 69,206,016"),
+        (
+            "C37_kv_cat_growth",
+            3,
+            "a segment of 68,157,440 bytes was obtained where PyTorch obtains 69,206,016",
+        ),
         ("C07_comb_50MiB", 3, "a segment of 41,943,040 bytes was obtained where PyTorch obtains 10,485,760"),
     ];
     for (name, event, words) in cases {

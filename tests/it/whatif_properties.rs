@@ -15,7 +15,8 @@ const MIB: u64 = 1 << 20;
 fn step(waits: f64) -> impl Strategy<Value = Step> {
     let small = (1u64..1 << 20, 0u64..2).prop_map(|(size, stream)| Step::Alloc(size, stream));
     let large = (1u64..64 << 20, 0u64..2).prop_map(|(size, stream)| Step::Alloc(size, stream));
-    let free = (any::<usize>(), prop::bool::weighted(waits)).prop_map(|(which, waits)| Step::Free(which, waits));
+    let free =
+        (any::<usize>(), prop::bool::weighted(waits)).prop_map(|(which, waits)| Step::Free(which, waits));
     prop_oneof![3 => small, 3 => large, 5 => free, 1 => Just(Step::Complete), 1 => Just(Step::EmptyCache)]
 }
 
@@ -58,7 +59,10 @@ fn check(layout: &Layout, limit: Limit) {
             assert!(block.bytes > 0 && block.bytes % 512 == 0, "blocks are whole units");
             at += block.bytes;
             let is_idle = matches!(block.usage, LayoutUse::Free | LayoutUse::Unmapped);
-            assert!(!(is_idle && last.is_some_and(|last| last.usage == block.usage)), "idle neighbours are joined");
+            assert!(
+                !(is_idle && last.is_some_and(|last| last.usage == block.usage)),
+                "idle neighbours are joined"
+            );
             if block.usage != LayoutUse::Unmapped {
                 reserved += block.bytes;
             }
@@ -69,7 +73,9 @@ fn check(layout: &Layout, limit: Limit) {
             last = Some(block);
         }
         assert_eq!(at, segment.address + segment.bytes, "blocks tile their segment");
-        assert!(segment.is_expandable || segment.blocks.iter().all(|block| block.usage != LayoutUse::Unmapped));
+        assert!(
+            segment.is_expandable || segment.blocks.iter().all(|block| block.usage != LayoutUse::Unmapped)
+        );
         if segment.kind == SegmentKind::Small && !segment.is_expandable {
             assert_eq!(segment.bytes, 2 * MIB);
         }
@@ -91,7 +97,10 @@ fn check(layout: &Layout, limit: Limit) {
     for live in &layout.live {
         let after = layout.segments.partition_point(|segment| segment.address <= live.address);
         let segment = &layout.segments[after - 1];
-        let at = segment.blocks.binary_search_by_key(&live.address, |block| block.address).expect("a block is there");
+        let at = segment
+            .blocks
+            .binary_search_by_key(&live.address, |block| block.address)
+            .expect("a block is there");
         let block = segment.blocks[at];
         assert!(matches!(block.usage, LayoutUse::Allocated | LayoutUse::Pending), "the block is in use");
         assert!(block.bytes >= live.bytes, "the block holds the request");

@@ -13,8 +13,11 @@ pub(super) fn recommend(report: &WhatIfReport) -> RecommendationRow {
     let Some(recorded) = report.settings.iter().find(|row| row.is_recorded) else {
         return RecommendationRow::default();
     };
-    let fitting: Vec<_> =
-        report.settings.iter().filter(|row| !row.is_bound && !row.is_recorded && row.oom_event.is_none()).collect();
+    let fitting: Vec<_> = report
+        .settings
+        .iter()
+        .filter(|row| !row.is_bound && !row.is_recorded && row.oom_event.is_none())
+        .collect();
     match (recorded.oom_event, best(&fitting)) {
         (Some(event), Some(best)) => use_row(
             best,
@@ -27,7 +30,7 @@ pub(super) fn recommend(report: &WhatIfReport) -> RecommendationRow {
         (None, Some(best)) if is_worth(recorded, best) => use_row(
             best,
             format!(
-                "It saves {} of {} reserved at the peak ({}), {}.",
+                "It saves {} of {} reserved at the peak ({}){}.",
                 Bytes(best.saved_bytes.unsigned_abs()),
                 Bytes(recorded.peak_reserved_bytes),
                 percent(best.saved_bytes.unsigned_abs(), recorded.peak_reserved_bytes),
@@ -36,11 +39,11 @@ pub(super) fn recommend(report: &WhatIfReport) -> RecommendationRow {
         ),
         (None, best) => leave(match best {
             Some(best) if best.saved_bytes > 0 => format!(
-                "The best of the others saves {}, less than 5 % of the peak; {}.",
+                "The best of the others saves {}, less than 5 % of the peak{}.",
                 Bytes(best.saved_bytes.unsigned_abs()),
                 distance(report, recorded)
             ),
-            _ => format!("None of the others takes less; {}.", distance(report, recorded)),
+            _ => format!("None of the others takes less{}.", distance(report, recorded)),
         }),
     }
 }
@@ -50,7 +53,12 @@ fn best<'a>(rows: &[&'a SettingRow]) -> Option<&'a SettingRow> {
     let lowest = rows.iter().map(|row| row.peak_reserved_bytes).min()?;
     let is_equal = |row: &&&SettingRow| row.peak_reserved_bytes - lowest <= lowest / EQUAL_SHARE;
     let plainness = |row: &&&SettingRow| {
-        (row.conf.matches(',').count(), !row.conf.is_empty(), !row.conf.contains("expandable"), row.peak_reserved_bytes)
+        (
+            row.conf.matches(',').count(),
+            !row.conf.is_empty(),
+            !row.conf.contains("expandable"),
+            row.peak_reserved_bytes,
+        )
     };
     rows.iter().filter(is_equal).min_by_key(plainness).copied()
 }
@@ -67,20 +75,28 @@ fn leave(reason: String) -> RecommendationRow {
     RecommendationRow { conf: None, saved_bytes: 0, reason }
 }
 
+/// How far `row` is from the best possible, where that is known.
 fn distance(report: &WhatIfReport, row: &SettingRow) -> String {
+    if report.bounds.packed_bytes == 0 {
+        return String::new();
+    }
     let above = row.peak_reserved_bytes.saturating_sub(report.bounds.packed_bytes);
-    format!("{} above the best packing of the same requests", Bytes(above))
+    format!(", {} above the best packing of the same requests", Bytes(above))
 }
 
 fn nothing_fits(report: &WhatIfReport, event: u64) -> String {
     let live = report.bounds.live_peak_bytes;
     let memory = report.limit.as_ref().map_or(0, |limit| limit.bytes);
-    let needed = if live > memory {
+    let needed = if live > memory && memory > 0 {
         format!("{} are live at one time, more than the {} there are", Bytes(live), Bytes(memory))
     } else {
-        format!("the recorded settings fail at event {event}, and none of the others serves every request in {}", Bytes(memory))
+        format!(
+            "the recorded settings fail at event {event}, and none of the others serves every request in {}",
+            Bytes(memory)
+        )
     };
-    let least = report.settings.iter().filter_map(|row| Some((row.smallest_memory_bytes?, row.conf.as_str()))).min();
+    let least =
+        report.settings.iter().filter_map(|row| Some((row.smallest_memory_bytes?, row.conf.as_str()))).min();
     let enough = match least {
         Some((bytes, "")) => format!(" {} would be enough, under the defaults.", Bytes(bytes)),
         Some((bytes, conf)) => format!(" {} would be enough, under {conf}.", Bytes(bytes)),

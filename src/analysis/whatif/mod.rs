@@ -11,8 +11,10 @@ use rayon::prelude::*;
 use super::chosen;
 use crate::error::{Error, Result};
 use crate::model::{DeviceTrace, Trace};
-use crate::rebuild::rebuild;
-use crate::report::{BaselineRow, BoundsRow, ChangedLineRow, LimitRow, SCHEMA, SettingRow, WhatIfReport};
+use crate::rebuild::{History, rebuild};
+use crate::report::{
+    BaselineRow, BoundsRow, ChangedLineRow, HelpRow, LimitRow, SCHEMA, SettingRow, WhatIfReport,
+};
 use crate::simulate::{
     self, Baseline, Bounds, Conf, Limit, Outcome, Release, Requests, STANDARD, baseline, bounds, replay,
 };
@@ -49,36 +51,56 @@ pub fn whatif(path: &str, trace: &Trace, options: &WhatIfOptions) -> Result<What
     let Some(device) = device.filter(|device| !device.events.is_empty()) else {
         return shape("the trace holds no events to replay (it is a state only)".to_owned());
     };
+    let history = rebuild(trace, device);
+    answer(&Question { path, trace, device, history: &history, options, is_short: false })
+}
+
+/// The short answer that a report has room and time for.
+pub(super) fn help(trace: &Trace, device: &DeviceTrace, history: &History) -> Option<HelpRow> {
+    let sets =
+        STANDARD.iter().filter(|text| !text.contains("backend")).map(|&text| text.to_owned()).collect();
+    let options = WhatIfOptions { sets, ..WhatIfOptions::default() };
+    let question = Question { path: "", trace, device, history, options: &options, is_short: true };
+    answer(&question).ok().map(|report| HelpRow::of(&report))
+}
+
+/// What is asked, of which device.
+struct Question<'a> {
+    path: &'a str,
+    trace: &'a Trace,
+    device: &'a DeviceTrace,
+    history: &'a History,
+    options: &'a WhatIfOptions,
+    /// Without bounds and bisection, which take longer than replays.
+    is_short: bool,
+}
+
+fn answer(question: &Question<'_>) -> Result<WhatIfReport> {
+    let Question { path, trace, device, history, options, is_short } = *question;
     let recorded_conf = Conf::recorded(&trace.settings);
     let confs = confs(options, &recorded_conf)?;
-    let history = rebuild(trace, device);
-    let recorded = Requests::new(trace, device, &history);
+    let recorded = Requests::new(trace, device, history);
     if recorded.is_empty() {
         return shape("the trace holds no requests to replay".to_owned());
     }
     let (requests, changed) = lines::apply(trace, &recorded, &options.changes)?;
-    let base = baseline(&recorded, &recorded_conf, &history);
+    let base = baseline(&recorded, &recorded_conf, history);
     let (limit, source) = match options.memory_bytes {
         Some(bytes) => (Some(Limit::cap(bytes)), "given"),
-        None => (simulate::recorded_limit(&history, &base, &recorded_conf), "recorded"),
+        None => (simulate::recorded_limit(&recorded, history, &base, &recorded_conf), "recorded"),
     };
-    let scene = Scene { requests: &requests, limit, options, confs: &confs };
-    let (bounds, settings) = rayon::join(|| bounds(&requests), || scene.settings());
-    let settings = scene.finish(settings, &bounds);
-    let limit = limit.map(|limit| LimitRow { bytes: bytes_of(limit), source });
+    let scene = Scene { requests: &requests, limit, options, confs: &confs, is_short };
+    let bounds = || if is_short { Bounds::default() } else { bounds(&requests) };
+    let (bounds, settings) = rayon::join(bounds, || scene.settings());
     let mut report = WhatIfReport {
         schema: SCHEMA,
         path: path.to_owned(),
         device: device.device.0,
         events: device.events.len() as u64,
         baseline: baseline_row(&recorded_conf, &base),
-        limit,
-        settings,
-        bounds: BoundsRow {
-            live_peak_bytes: bounds.live_peak_bytes,
-            packed_bytes: bounds.packed_bytes,
-            packing: bounds.method,
-        },
+        limit: limit.map(|limit| LimitRow { bytes: bytes_of(limit), source }),
+        settings: scene.finish(settings, &bounds),
+        bounds: bounds_row(&bounds),
         changed_lines: changed,
         notes: notes(device, &recorded),
         ..WhatIfReport::default()
@@ -129,6 +151,7 @@ struct Scene<'a> {
     limit: Option<Limit>,
     options: &'a WhatIfOptions,
     confs: &'a [Try],
+    is_short: bool,
 }
 
 impl Scene<'_> {
@@ -140,7 +163,8 @@ impl Scene<'_> {
     /// The limit under `conf`: its own memory fraction holds unless a memory was asked for.
     fn limit_of(&self, conf: &Conf) -> Limit {
         let limit = self.limit.unwrap_or_default();
-        let share = conf.memory_fraction().filter(|&share| share < 1.0 && self.options.memory_bytes.is_none());
+        let share =
+            conf.memory_fraction().filter(|&share| share < 1.0 && self.options.memory_bytes.is_none());
         match (share, self.requests.device_bytes) {
             (Some(share), Some(total)) => Limit { cap: Some((share * total as f64) as u64), ..limit },
             _ => limit,
@@ -156,28 +180,28 @@ impl Scene<'_> {
             .zip(outcomes)
             .map(|(found, outcome)| {
                 if found.conf.is_asynchronous() {
-                    return self.bound_row(found, bounds, peak);
+                    return bound_row(found, bounds, peak);
                 }
-                let least = self.limit.and_then(|_| {
+                let least = self.limit.filter(|_| !self.is_short).and_then(|_| {
                     simulate::smallest_memory(self.requests, &found.conf, bounds.live_peak_bytes)
                 });
                 SettingRow { smallest_memory_bytes: least, ..row(found, outcome, peak) }
             })
             .collect()
     }
+}
 
-    /// The driver's own pool has no model: what it cannot do without.
-    fn bound_row(&self, found: &Try, bounds: &Bounds, recorded_peak: u64) -> SettingRow {
-        let least = bounds.live_peak_bytes.div_ceil(DRIVER_POOL_BYTES).saturating_mul(DRIVER_POOL_BYTES);
-        SettingRow {
-            conf: found.conf.text().to_owned(),
-            is_recorded: found.is_recorded,
-            is_bound: true,
-            peak_reserved_bytes: least,
-            peak_allocated_bytes: bounds.live_peak_bytes,
-            saved_bytes: difference(recorded_peak, least),
-            ..SettingRow::default()
-        }
+/// The driver's own pool has no model: what it cannot do without.
+fn bound_row(found: &Try, bounds: &Bounds, recorded_peak: u64) -> SettingRow {
+    let least = bounds.live_peak_bytes.div_ceil(DRIVER_POOL_BYTES).saturating_mul(DRIVER_POOL_BYTES);
+    SettingRow {
+        conf: found.conf.text().to_owned(),
+        is_recorded: found.is_recorded,
+        is_bound: true,
+        peak_reserved_bytes: least,
+        peak_allocated_bytes: bounds.live_peak_bytes,
+        saved_bytes: difference(recorded_peak, least),
+        ..SettingRow::default()
     }
 }
 
@@ -204,6 +228,14 @@ fn difference(before: u64, after: u64) -> i64 {
 
 fn bytes_of(limit: Limit) -> u64 {
     limit.cap.into_iter().chain(limit.physical).min().unwrap_or(u64::MAX)
+}
+
+fn bounds_row(bounds: &Bounds) -> BoundsRow {
+    BoundsRow {
+        live_peak_bytes: bounds.live_peak_bytes,
+        packed_bytes: bounds.packed_bytes,
+        packing: bounds.method,
+    }
 }
 
 fn baseline_row(conf: &Conf, base: &Baseline) -> BaselineRow {
@@ -304,7 +336,11 @@ mod tests {
     fn memory_that_is_asked_for_is_a_cap_with_the_least_that_would_do() {
         let found = answer(&WhatIfOptions { memory_bytes: Some(200 * MIB), ..WhatIfOptions::default() });
         let recorded = found.settings.iter().find(|row| row.is_recorded).unwrap();
-        assert_eq!((recorded.oom_event, recorded.retries), (None, 3), "each step returns what the last one kept");
+        assert_eq!(
+            (recorded.oom_event, recorded.retries),
+            (None, 3),
+            "each step returns what the last one kept"
+        );
         assert_eq!(recorded.smallest_memory_bytes, Some(160 * MIB));
         let small = answer(&WhatIfOptions { memory_bytes: Some(150 * MIB), ..WhatIfOptions::default() });
         assert!(small.settings.iter().all(|row| row.oom_event.is_some() || row.is_bound));

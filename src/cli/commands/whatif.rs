@@ -43,11 +43,8 @@ pub(crate) fn run(args: &WhatIfArgs, console: &Console) -> anyhow::Result<Status
 
 fn write_files(folder: &Path, answer: &WhatIfReport, force: bool, console: &Console) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create folder {}", shown(folder)))?;
-    let contents = [
-        report::whatif_markdown(answer, Some(PICTURE)),
-        report::pretty(answer),
-        report::whatif_svg(answer),
-    ];
+    let contents =
+        [report::whatif_markdown(answer, Some(PICTURE)), report::pretty(answer), report::whatif_svg(answer)];
     for (name, content) in FILES.into_iter().zip(contents) {
         let path = folder.join(name);
         let bytes = output::write(&path, content.as_bytes(), force)?;

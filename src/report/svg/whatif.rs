@@ -56,7 +56,11 @@ pub(super) fn picture<'a>(report: &WhatIfReport, timeline: &'a Timeline) -> Pict
 
 fn title(report: &WhatIfReport) -> String {
     let name = report.path.rsplit('/').next().unwrap_or_default();
-    format!("Reserved under other settings: {}, device {}", crate::report::escape::keep_end(name, 50), report.device)
+    format!(
+        "Reserved under other settings: {}, device {}",
+        crate::report::escape::keep_end(name, 50),
+        report.device
+    )
 }
 
 /// The recorded settings and those that save most, the recorded one last: it is drawn on top.

@@ -28,10 +28,8 @@ pub fn whatif_markdown(report: &WhatIfReport, picture: Option<&str>) -> String {
 }
 
 fn settings(report: &WhatIfReport) -> String {
-    let mut lines = vec![
-        format!("| {} |", table::HEADER.join(" | ")),
-        format!("|{}---|", "--:|".repeat(table::FIGURES)),
-    ];
+    let mut lines =
+        vec![format!("| {} |", table::HEADER.join(" | ")), format!("|{}---|", "--:|".repeat(table::FIGURES))];
     for row in report.settings_for_people() {
         let cells: Vec<_> = table::cells(row, report.recorded_peak_bytes())
             .iter()

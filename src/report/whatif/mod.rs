@@ -1,5 +1,6 @@
 //! The answer of `memlab whatif`: plain data and its renderers. The picture is in `report::svg`.
 
+mod help;
 mod markdown;
 mod table;
 mod text;
@@ -8,7 +9,8 @@ mod types;
 pub use markdown::whatif_markdown;
 pub use text::whatif_text;
 pub use types::{
-    BaselineRow, BoundsRow, ChangedLineRow, LimitRow, RecommendationRow, SettingRow, WhatIfReport,
+    BaselineRow, BoundsRow, ChangedLineRow, HelpRow, HelpSettingRow, LimitRow, RecommendationRow, SettingRow,
+    WhatIfReport,
 };
 
 impl WhatIfReport {
@@ -21,7 +23,9 @@ impl WhatIfReport {
     /// Rows as people want them: the recorded settings first, then what fits, by peak; failures last.
     pub(super) fn settings_for_people(&self) -> Vec<&SettingRow> {
         let mut rows: Vec<_> = self.settings.iter().collect();
-        rows.sort_by_key(|row| (!row.is_recorded, row.is_bound, row.oom_event.is_some(), row.peak_reserved_bytes));
+        rows.sort_by_key(|row| {
+            (!row.is_recorded, row.is_bound, row.oom_event.is_some(), row.peak_reserved_bytes)
+        });
         rows
     }
 }

@@ -19,7 +19,8 @@ pub fn whatif_text(report: &WhatIfReport, style: Style) -> String {
     let trust = terminal(&trust);
     out.push(if report.baseline.exact { trust.into_owned() } else { style.warn(trust) });
     for line in &report.changed_lines {
-        let what = if line.factor == 0.0 { "left out".to_owned() } else { format!("scaled to {}", line.factor) };
+        let what =
+            if line.factor == 0.0 { "left out".to_owned() } else { format!("scaled to {}", line.factor) };
         out.push(terminal(&format!("{}: {} allocations {what}.", line.line, line.allocations)).into_owned());
     }
     out.extend(table::limit(report));
@@ -59,7 +60,9 @@ fn rows(report: &WhatIfReport, style: Style) -> Vec<String> {
 pub(super) fn advice(report: &WhatIfReport) -> String {
     let found = &report.recommendation;
     match &found.conf {
-        Some(conf) if conf.is_empty() => format!("Use the defaults (unset PYTORCH_CUDA_ALLOC_CONF). {}", found.reason),
+        Some(conf) if conf.is_empty() => {
+            format!("Use the defaults (unset PYTORCH_CUDA_ALLOC_CONF). {}", found.reason)
+        }
         Some(conf) => format!("Use PYTORCH_CUDA_ALLOC_CONF={conf}. {}", found.reason),
         None => format!("Leave the settings as they are. {}", found.reason),
     }

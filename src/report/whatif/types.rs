@@ -109,6 +109,34 @@ pub struct RecommendationRow {
     pub reason: String,
 }
 
+/// The short form that stands in a report: other settings replayed.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct HelpRow {
+    /// Whether replaying the recorded settings gives the recording to the byte.
+    pub exact: bool,
+    /// Memory that the recording ran into, within which the settings were replayed.
+    pub limit_bytes: Option<u64>,
+    /// One row per setting, the recorded ones first, then by peak.
+    pub settings: Vec<HelpSettingRow>,
+    /// What to do.
+    pub recommendation: RecommendationRow,
+}
+
+/// A setting in a report.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct HelpSettingRow {
+    /// Configuration text.
+    pub conf: String,
+    /// Whether these are the recorded settings.
+    pub is_recorded: bool,
+    /// Most bytes held from the driver.
+    pub peak_reserved_bytes: u64,
+    /// Peak of the recorded settings less this one's.
+    pub saved_bytes: i64,
+    /// First request that fails; `null` when all fit.
+    pub oom_event: Option<u64>,
+}
+
 /// A line whose allocations were changed.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ChangedLineRow {

@@ -12,7 +12,8 @@ impl Allocator<'_> {
     pub(super) fn best_expandable(&self, best: Entry, rest: impl Iterator<Item = Entry>) -> Entry {
         let mut best = best;
         for next in rest {
-            if !self.blocks.get(best.2).expandable || self.could_grow_to(next.2) >= self.could_grow_to(best.2) {
+            if !self.blocks.get(best.2).expandable || self.could_grow_to(next.2) >= self.could_grow_to(best.2)
+            {
                 break;
             }
             best = next;

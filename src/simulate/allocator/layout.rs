@@ -76,7 +76,8 @@ impl Allocator<'_> {
         let listed = self.blocks.groups.iter().flat_map(|group| {
             group.free.iter().map(|entry| entry.2).chain(group.unmapped.iter().map(|entry| entry.1))
         });
-        let mut heads: Vec<u32> = live.iter().map(|live| live.0).chain(listed).map(|index| self.head_of(index)).collect();
+        let mut heads: Vec<u32> =
+            live.iter().map(|live| live.0).chain(listed).map(|index| self.head_of(index)).collect();
         heads.sort_unstable_by_key(|&index| self.blocks.get(index).address);
         heads.dedup();
         Layout {

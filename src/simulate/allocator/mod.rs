@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 use super::addresses::Addresses;
 use super::conf::Conf;
 use super::outcome::{Figures, Track};
-use blocks::{Block, Blocks, Group, Use};
 use crate::model::PoolId;
 use crate::rebuild::{NONE, SMALL_BYTES};
+use blocks::{Block, Blocks, Group, Use};
 
 pub use layout::{Layout, LayoutBlock, LayoutSegment, LayoutUse, LiveRequest};
 
@@ -47,8 +47,8 @@ impl Limit {
 pub(super) enum Refusal {
     #[default]
     None,
-    /// All before everything cached was released.
-    UntilReleased,
+    /// The first one.
+    First,
     /// All.
     Always,
 }
@@ -188,12 +188,13 @@ impl<'a> Allocator<'a> {
         if self.collects {
             self.collect_garbage();
         }
-        let refused = refusal != Refusal::None;
-        if !refused && let Some(block) = self.ask_driver(group, rounded) {
+        if refusal == Refusal::None
+            && let Some(block) = self.ask_driver(group, rounded)
+        {
             return Ok(block);
         }
         if self.release_available(group, rounded)
-            && !refused
+            && refusal != Refusal::Always
             && let Some(block) = self.ask_driver(group, rounded)
         {
             return Ok(block);

@@ -100,7 +100,9 @@ impl Allocator<'_> {
         let mut groups: Vec<_> = self.blocks.groups.iter().filter(|group| chosen(group)).collect();
         groups.sort_by_key(|group| group.stream);
         let listed = groups.iter().flat_map(|group| group.free.iter().map(|entry| entry.2));
-        listed.filter(|&index| !self.blocks.get(index).expandable && self.blocks.get(index).is_whole()).collect()
+        listed
+            .filter(|&index| !self.blocks.get(index).expandable && self.blocks.get(index).is_whole())
+            .collect()
     }
 
     fn return_segment(&mut self, index: u32) {

@@ -65,7 +65,8 @@ pub fn lives(requests: &Requests) -> Vec<Life> {
     let initial = requests.initial.segments.iter().flat_map(|segment| &segment.blocks);
     let before = initial.map(|block| block.allocation);
     let before = before.filter(|&row| row != NONE && requests.sizes[row as usize] > 0);
-    for (row, is_end) in before.map(|row| (row, false)).chain(requests.steps.iter().filter_map(begin_or_end)) {
+    for (row, is_end) in before.map(|row| (row, false)).chain(requests.steps.iter().filter_map(begin_or_end))
+    {
         let number = lives.len() as u32;
         if !is_end {
             number_of[row as usize] = number;
@@ -187,10 +188,9 @@ impl Order {
         let length = u64::from(life.end.min(lives as u32) - life.begin);
         let (room, wide) = (life.room(), u128::from(life.room()));
         match self {
-            Self::Size => (false, wide, length),
             Self::Length => (false, u128::from(length), room),
             Self::Peak if life.begin <= peak && peak < life.end => (true, u128::from(length), room),
-            Self::Peak => (false, wide, length),
+            Self::Peak | Self::Size => (false, wide, length),
         }
     }
 }

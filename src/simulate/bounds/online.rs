@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Life;
 
 /// Which hole a life goes into.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Choice {
     /// The smallest that holds it.
+    #[default]
     Tightest,
     /// The one with the lowest address that holds it.
     Lowest,
@@ -33,12 +34,6 @@ pub(super) fn place(lives: &[Life], choice: Choice) -> Option<Vec<u64>> {
     Some(offsets)
 }
 
-impl Default for Choice {
-    fn default() -> Self {
-        Self::Tightest
-    }
-}
-
 /// One range of memory: holes, and an end that can grow.
 #[derive(Default)]
 struct Range {
@@ -59,7 +54,10 @@ impl Range {
             }
             Choice::Lowest => {
                 self.budget = self.budget.checked_sub(self.holes.len() as u64)?;
-                self.holes.iter().find(|&(_, &length)| length >= bytes).map(|(&offset, &length)| (offset, length))
+                self.holes
+                    .iter()
+                    .find(|&(_, &length)| length >= bytes)
+                    .map(|(&offset, &length)| (offset, length))
             }
         };
         // A hole at the end is extended.
