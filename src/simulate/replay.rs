@@ -1,6 +1,6 @@
 //! Requests through the model: one setting, one limit.
 
-use super::addresses::Addresses;
+use super::addresses::{Addresses, Placing};
 use super::allocator::{Allocator, Layout, Limit, LiveRequest, Refusal};
 use super::conf::Conf;
 use super::outcome::Outcome;
@@ -11,7 +11,13 @@ use crate::rebuild::NONE;
 /// recording saw it succeed: a real program would not have gone on.
 #[must_use]
 pub fn replay(requests: &Requests, conf: &Conf, limit: Limit) -> Outcome {
-    Run::new(requests, conf, limit).finish(|_, _| ())
+    replay_placed(requests, conf, limit, Placing::default())
+}
+
+/// As [`replay`], with segments placed as `placing` says.
+#[must_use]
+pub fn replay_placed(requests: &Requests, conf: &Conf, limit: Limit, placing: Placing) -> Outcome {
+    Run::new(requests, conf, limit, placing).finish(|_, _| ())
 }
 
 /// As [`replay`], with a look at the whole layout after every step (by its event): for checkers.
@@ -22,7 +28,8 @@ pub fn replay_watched(
     limit: Limit,
     mut watch: impl FnMut(u64, &Layout),
 ) -> Outcome {
-    Run::new(requests, conf, limit).finish(|run, step| watch(u64::from(step.event), &run.layout()))
+    Run::new(requests, conf, limit, Placing::default())
+        .finish(|run, step| watch(u64::from(step.event), &run.layout()))
 }
 
 /// A replay under way.
@@ -38,8 +45,8 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(requests: &'a Requests, conf: &'a Conf, limit: Limit) -> Self {
-        let addresses = Addresses::from_recording(&requests.segments, &requests.ranges);
+    pub(super) fn new(requests: &'a Requests, conf: &'a Conf, limit: Limit, placing: Placing) -> Self {
+        let addresses = Addresses::from_recording(&requests.segments, &requests.ranges, placing);
         let mut allocator = Allocator::new(conf, limit, &requests.places, addresses, requests.device_bytes);
         let mut block_of = allocator.enter(&requests.initial, &requests.places, requests.initial_rows);
         for (row, block) in block_of.iter_mut().enumerate().filter(|(row, _)| requests.sizes[*row] == 0) {
@@ -55,7 +62,7 @@ impl<'a> Run<'a> {
 
     /// A replay in which the driver refuses what it refused in the recording.
     pub(super) fn as_recorded(requests: &'a Requests, conf: &'a Conf) -> Self {
-        Self { refuses_as_recorded: true, ..Self::new(requests, conf, Limit::default()) }
+        Self { refuses_as_recorded: true, ..Self::new(requests, conf, Limit::default(), Placing::BySize) }
     }
 
     /// Replays to the end; `watch` is called after every step.

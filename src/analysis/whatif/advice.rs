@@ -88,7 +88,7 @@ fn nothing_fits(report: &WhatIfReport, event: u64) -> String {
     let live = report.bounds.live_peak_bytes;
     let memory = report.limit.as_ref().map_or(0, |limit| limit.bytes);
     let needed = if live > memory && memory > 0 {
-        format!("{} are live at one time, more than the {} there are", Bytes(live), Bytes(memory))
+        format!("{} are live at one time, {} more than there are", Bytes(live), Bytes(live - memory))
     } else {
         format!(
             "the recorded settings fail at event {event}, and none of the others serves every request in {}",

@@ -16,7 +16,8 @@ use crate::report::{
     BaselineRow, BoundsRow, ChangedLineRow, HelpRow, LimitRow, SCHEMA, SettingRow, WhatIfReport,
 };
 use crate::simulate::{
-    self, Baseline, Bounds, Conf, Limit, Outcome, Release, Requests, STANDARD, baseline, bounds, replay,
+    self, Baseline, Bounds, Conf, Limit, Outcome, Placing, Release, Requests, STANDARD, baseline, bounds,
+    replay,
 };
 
 pub use lines::LineChange;
@@ -171,6 +172,19 @@ impl Scene<'_> {
         }
     }
 
+    /// Peaks over the other orders of addresses; of the recorded settings the order is known.
+    fn range(&self, found: &Try, outcome: &Outcome) -> [u64; 2] {
+        let peak = outcome.peak_reserved_bytes;
+        if found.is_recorded || self.is_short || outcome.oom_event.is_some() {
+            return [peak; 2];
+        }
+        let limit = self.limit_of(&found.conf);
+        let peaks = [Placing::ByRank, Placing::Invented].map(|placing| {
+            simulate::replay_placed(self.requests, &found.conf, limit, placing).peak_reserved_bytes
+        });
+        [peak.min(peaks[0]).min(peaks[1]), peak.max(peaks[0]).max(peaks[1])]
+    }
+
     /// Rows of the outcomes; where memory is limited, with the least that would do.
     fn finish(&self, outcomes: Vec<Outcome>, bounds: &Bounds) -> Vec<SettingRow> {
         let recorded = self.confs.iter().zip(&outcomes).find(|(found, _)| found.is_recorded);
@@ -180,25 +194,32 @@ impl Scene<'_> {
             .zip(outcomes)
             .map(|(found, outcome)| {
                 if found.conf.is_asynchronous() {
-                    return bound_row(found, bounds, peak);
+                    return bound_row(found, bounds, peak, self.limit_of(&found.conf));
                 }
+                let range = self.range(found, &outcome);
                 let least = self.limit.filter(|_| !self.is_short).and_then(|_| {
                     simulate::smallest_memory(self.requests, &found.conf, bounds.live_peak_bytes)
                 });
-                SettingRow { smallest_memory_bytes: least, ..row(found, outcome, peak) }
+                SettingRow {
+                    smallest_memory_bytes: least,
+                    peak_reserved_range: range,
+                    ..row(found, outcome, peak)
+                }
             })
             .collect()
     }
 }
 
 /// The driver's own pool has no model: what it cannot do without.
-fn bound_row(found: &Try, bounds: &Bounds, recorded_peak: u64) -> SettingRow {
+fn bound_row(found: &Try, bounds: &Bounds, recorded_peak: u64, limit: Limit) -> SettingRow {
     let least = bounds.live_peak_bytes.div_ceil(DRIVER_POOL_BYTES).saturating_mul(DRIVER_POOL_BYTES);
     SettingRow {
         conf: found.conf.text().to_owned(),
         is_recorded: found.is_recorded,
         is_bound: true,
+        fits: (bounds.live_peak_bytes > bytes_of(limit)).then_some(false),
         peak_reserved_bytes: least,
+        peak_reserved_range: [least; 2],
         peak_allocated_bytes: bounds.live_peak_bytes,
         saved_bytes: difference(recorded_peak, least),
         ..SettingRow::default()
@@ -211,11 +232,13 @@ fn row(found: &Try, outcome: Outcome, recorded_peak: u64) -> SettingRow {
         is_recorded: found.is_recorded,
         is_bound: false,
         peak_reserved_bytes: outcome.peak_reserved_bytes,
+        peak_reserved_range: [outcome.peak_reserved_bytes; 2],
         peak_allocated_bytes: outcome.peak_allocated_bytes,
         end_reserved_bytes: outcome.end_reserved_bytes,
         saved_bytes: difference(recorded_peak, outcome.peak_reserved_bytes),
         fragmentation_at_peak: outcome.fragmentation_at_peak(),
         oom_event: outcome.oom_event,
+        fits: Some(outcome.oom_event.is_none()),
         retries: outcome.retries,
         smallest_memory_bytes: None,
         course: outcome.course,

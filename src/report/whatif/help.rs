@@ -1,7 +1,7 @@
 //! "What would help" in a report: the short form of the answer.
 
 use super::types::{HelpRow, HelpSettingRow, WhatIfReport};
-use crate::units::{Bytes, SignedBytes};
+use crate::units::{Bytes, SignedBytes, percent};
 
 impl HelpRow {
     /// The short form of `report`.
@@ -26,7 +26,16 @@ impl HelpRow {
     pub(in crate::report) fn sentence(&self) -> Option<String> {
         let conf = self.recommendation.conf.as_deref()?;
         let conf = if conf.is_empty() { "the default settings" } else { conf };
-        Some(format!("what would help: {conf}. {}", self.recommendation.reason))
+        let row =
+            self.settings.iter().find(|row| row.conf == self.recommendation.conf.as_deref().unwrap_or(""))?;
+        let recorded = self.settings.iter().find(|row| row.is_recorded)?;
+        let what = if recorded.oom_event.is_some() {
+            format!("fits, with {} reserved at the peak", Bytes(row.peak_reserved_bytes))
+        } else {
+            let saved = row.saved_bytes.unsigned_abs();
+            format!("{} ({}) less reserved", Bytes(saved), percent(saved, recorded.peak_reserved_bytes))
+        };
+        Some(format!("what would help: {conf}: {what}"))
     }
 
     /// Header and rows of the table; the first three columns hold figures.

@@ -38,7 +38,7 @@ pub(in crate::simulate) struct Block {
 
 impl Block {
     pub(in crate::simulate) fn end(&self) -> u64 {
-        self.address + self.bytes
+        self.address.saturating_add(self.bytes)
     }
 
     /// Whether it is a whole segment.
@@ -123,7 +123,7 @@ impl Blocks {
     pub(in crate::simulate) fn split(&mut self, index: u32, bytes: u64, rest: Use) -> u32 {
         let block = *self.get(index);
         let rest = self.add(Block {
-            address: block.address + bytes,
+            address: block.address.saturating_add(bytes),
             bytes: block.bytes - bytes,
             previous: index,
             usage: rest,
@@ -160,7 +160,7 @@ impl Blocks {
         let next = self.get(index).next;
         let gone = *self.get(next);
         let block = self.get_mut(index);
-        block.bytes += gone.bytes;
+        block.bytes = block.bytes.saturating_add(gone.bytes);
         block.next = gone.next;
         if gone.next != NONE {
             self.get_mut(gone.next).previous = index;

@@ -80,6 +80,8 @@ pub(super) struct Allocator<'a> {
     /// Event under way.
     pub(super) event: u32,
     collects: bool,
+    /// Free blocks that releases have looked at.
+    walked: u64,
 }
 
 impl<'a> Allocator<'a> {
@@ -123,6 +125,7 @@ impl<'a> Allocator<'a> {
             track: Track::default(),
             event: 0,
             collects: conf.collects() && limit.cap.is_some(),
+            walked: 0,
         }
     }
 
@@ -250,15 +253,15 @@ impl<'a> Allocator<'a> {
             self.blocks.list(rest);
         }
         self.blocks.get_mut(index).usage = Use::Allocated;
-        self.figures.allocated += taken;
-        self.figures.active += taken;
+        self.figures.allocated = self.figures.allocated.saturating_add(taken);
+        self.figures.active = self.figures.active.saturating_add(taken);
         self.track.raise(&self.figures, self.event);
     }
 
     /// A block is given back and free at once.
     #[inline]
     pub(super) fn free(&mut self, index: u32) {
-        self.figures.allocated -= self.blocks.get(index).bytes;
+        self.figures.allocated = self.figures.allocated.saturating_sub(self.blocks.get(index).bytes);
         self.complete(index);
     }
 
@@ -271,7 +274,7 @@ impl<'a> Allocator<'a> {
     pub(super) fn request_free(&mut self, row: u32, index: u32) {
         let block = self.blocks.get_mut(index);
         block.usage = Use::Pending;
-        self.figures.allocated -= block.bytes;
+        self.figures.allocated = self.figures.allocated.saturating_sub(block.bytes);
         self.pending.insert(row, index);
     }
 
@@ -286,18 +289,18 @@ impl<'a> Allocator<'a> {
     fn complete(&mut self, index: u32) {
         let block = self.blocks.get_mut(index);
         block.usage = Use::Free;
-        self.figures.active -= block.bytes;
+        self.figures.active = self.figures.active.saturating_sub(block.bytes);
         let joined = self.blocks.merge(index);
         self.blocks.list(joined);
     }
 
     fn add_reserved(&mut self, bytes: u64) {
-        self.figures.reserved += bytes;
+        self.figures.reserved = self.figures.reserved.saturating_add(bytes);
         self.track.reserved_changed(&self.figures, self.event);
     }
 
     fn subtract_reserved(&mut self, bytes: u64) {
-        self.figures.reserved -= bytes;
+        self.figures.reserved = self.figures.reserved.saturating_sub(bytes);
         self.track.reserved_changed(&self.figures, self.event);
     }
 }
