@@ -6,13 +6,15 @@ use crate::error::Result;
 use crate::findings::{OomFacts, judge};
 use crate::model::{DeviceTrace, Trace, Warnings};
 use crate::rebuild::{History, Moment, NONE, OomEvent, State, rebuild};
-use crate::report::{DeviceReport, Fragmentation, FragmentationRow, HistoryRow, OomRow, StepsRow, Timeline};
+use crate::report::{
+    DeviceReport, Fragmentation, FragmentationRow, HelpRow, HistoryRow, OomRow, StepsRow, Timeline,
+};
 use crate::tables::{
     self, Grouping, INFERENCE_RULE, LINE_RULE, LineTable, MODULE_RULE, StepTable, TimelineExtent,
     WindowUsage, pools,
 };
 
-use super::{Options, recorded, rows};
+use super::{Options, recorded, rows, whatif};
 
 /// Everything that is computed once and read by several parts of the report.
 struct Work<'a> {
@@ -67,6 +69,7 @@ pub(super) fn analyze(
             .map(|names| recorded::census(trace, &history, &grouping, names)),
         outside: readings.as_ref().and_then(recorded::outside),
         self_check,
+        what_would_help: work.what_would_help(options),
         timeline: if options.with_pictures { work.timeline(&table, &steps) } else { Timeline::default() },
     };
     let mut warnings = history.warnings;
@@ -129,6 +132,21 @@ impl Work<'_> {
     fn fragmentation_of(&self, state: &State, moment: Moment) -> Result<Fragmentation> {
         let figures = tables::fragmentation(state, moment, self.grouping)?;
         Ok(rows::fragmentation(self.trace, self.grouping, figures))
+    }
+
+    /// Replays other settings where memory ran out or much of it lay unused, and where that is quick.
+    fn what_would_help(&self, options: &Options) -> Option<HelpRow> {
+        const MOST_EVENTS: u64 = 2_000_000;
+        const LEAST_UNUSED_BYTES: u64 = 64 << 20;
+        let peak = self.history.peaks.reserved;
+        // The segment is counted before the request that it was obtained for: look behind that.
+        let served = Moment((peak.moment.0 + 1).min(self.history.events));
+        let active = self.history.usage_at(served).active_bytes;
+        let unused = peak.bytes.saturating_sub(active);
+        let is_of_interest =
+            !self.history.ooms.is_empty() || (unused >= LEAST_UNUSED_BYTES && unused >= peak.bytes / 10);
+        let is_asked = options.window.is_none() && is_of_interest && self.history.events <= MOST_EVENTS;
+        is_asked.then(|| whatif::help(self.trace, self.device, self.history)).flatten()
     }
 
     fn oom(&self, oom: &OomEvent, total_bytes: Option<u64>) -> OomRow {

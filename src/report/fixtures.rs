@@ -109,6 +109,7 @@ fn device() -> DeviceReport {
         census: None,
         outside: None,
         self_check: None,
+        what_would_help: None,
         timeline: super::timeline_fixture::training_run(),
     }
 }

@@ -43,6 +43,6 @@ pub use types::{
     WarningRow,
 };
 pub use whatif::{
-    BaselineRow, BoundsRow, ChangedLineRow, LimitRow, RecommendationRow, SettingRow, WhatIfReport,
-    whatif_markdown, whatif_text,
+    BaselineRow, BoundsRow, ChangedLineRow, HelpRow, HelpSettingRow, LimitRow, RecommendationRow, SettingRow,
+    WhatIfReport, whatif_markdown, whatif_text,
 };

@@ -139,6 +139,8 @@ fn device_blocks(
     let mut notes: Vec<String> =
         verdict::device_caveats(device).iter().map(|text| warning(text, style)).collect();
     notes.extend_from_slice(about_file);
+    let help = device.what_would_help.as_ref().and_then(super::whatif::HelpRow::sentence);
+    notes.extend(help.map(|text| fit(&terminal(&text))));
     let next = next(trace, device, style);
     let taken = 1 + verdict.len() + figures.len() + notes.len() + next.len();
     // One line of the table is kept in any case.

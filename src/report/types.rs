@@ -119,6 +119,9 @@ pub struct DeviceReport {
     /// The rebuilt counters against PyTorch's own, where the recorder noted these.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub self_check: Option<SelfCheckRow>,
+    /// Other allocator settings replayed, where memory ran out or much of it lay unused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub what_would_help: Option<super::whatif::HelpRow>,
     /// Curves for the timeline; only pictures use them.
     #[serde(skip)]
     pub timeline: Timeline,

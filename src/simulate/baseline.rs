@@ -58,7 +58,7 @@ pub fn baseline(requests: &Requests, conf: &Conf, history: &History) -> Baseline
     let mut differing = 0;
     let mut first = None;
     let mut retried = false;
-    let outcome = Run::as_recorded(requests, conf).to_end(|run, step| {
+    let outcome = Run::as_recorded(requests, conf).finish(|run, step| {
         let row = step.row as usize;
         let difference = match step.what {
             What::EmptyCache | What::Free | What::RequestFree | What::CompleteFree => return,

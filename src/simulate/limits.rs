@@ -18,13 +18,23 @@ const STEP_BYTES: u64 = 2 << 20;
 ///
 /// Free bytes of the device at a failure say what the driver had; when they were enough, a cap set by the
 /// program refused. A cap leaves no mark in a snapshot: it lies between the most that was held and what was
-/// asked for in vain, and the most that was held is taken.
+/// asked for in vain, and the most that was held is taken, unless the recorder noted the cap.
 #[must_use]
-pub fn recorded_limit(history: &History, baseline: &Baseline, conf: &Conf) -> Option<Limit> {
+pub fn recorded_limit(
+    requests: &Requests,
+    history: &History,
+    baseline: &Baseline,
+    conf: &Conf,
+) -> Option<Limit> {
     let held = baseline.outcome.peak_reserved_bytes;
-    let Some(oom) = history.ooms.first() else {
-        return (baseline.outcome.retries > 0).then(|| Limit::cap(held));
-    };
+    let oom = history.ooms.first();
+    if oom.is_none() && baseline.outcome.retries == 0 {
+        return None;
+    }
+    if let (Some(share), Some(total)) = (requests.memory_fraction, requests.device_bytes) {
+        return Some(Limit::cap((share * total as f64) as u64));
+    }
+    let Some(oom) = oom else { return Some(Limit::cap(held)) };
     if oom.device_free_bytes >= conf.segment_bytes(conf.round(oom.size)) {
         return Some(Limit::cap(held));
     }

@@ -15,12 +15,13 @@ mod replay;
 mod requests;
 mod standard;
 
+pub use addresses::Placing;
 pub use allocator::{Layout, LayoutBlock, LayoutSegment, LayoutUse, Limit, LiveRequest};
 pub use baseline::{Baseline, Difference, Divergence, baseline};
 pub use bounds::{Bounds, Life, Packing, bounds, live_peak, lives, pack};
 pub use conf::{Conf, ConfError, Release};
 pub use limits::{recorded_limit, smallest_memory};
 pub use outcome::Outcome;
-pub use replay::{replay, replay_watched};
+pub use replay::{replay, replay_placed, replay_watched};
 pub use requests::Requests;
 pub use standard::{STANDARD, search};

@@ -1,6 +1,6 @@
 //! Requests through the model: one setting, one limit.
 
-use super::addresses::Addresses;
+use super::addresses::{Addresses, Placing};
 use super::allocator::{Allocator, Layout, Limit, LiveRequest, Refusal};
 use super::conf::Conf;
 use super::outcome::Outcome;
@@ -11,7 +11,13 @@ use crate::rebuild::NONE;
 /// recording saw it succeed: a real program would not have gone on.
 #[must_use]
 pub fn replay(requests: &Requests, conf: &Conf, limit: Limit) -> Outcome {
-    Run::new(requests, conf, limit).to_end(|_, _| ())
+    replay_placed(requests, conf, limit, Placing::default())
+}
+
+/// As [`replay`], with segments placed as `placing` says.
+#[must_use]
+pub fn replay_placed(requests: &Requests, conf: &Conf, limit: Limit, placing: Placing) -> Outcome {
+    Run::new(requests, conf, limit, placing).finish(|_, _| ())
 }
 
 /// As [`replay`], with a look at the whole layout after every step (by its event): for checkers.
@@ -22,14 +28,15 @@ pub fn replay_watched(
     limit: Limit,
     mut watch: impl FnMut(u64, &Layout),
 ) -> Outcome {
-    Run::new(requests, conf, limit).to_end(|run, step| watch(u64::from(step.event), &run.layout()))
+    Run::new(requests, conf, limit, Placing::default())
+        .finish(|run, step| watch(u64::from(step.event), &run.layout()))
 }
 
 /// A replay under way.
 pub(super) struct Run<'a> {
     requests: &'a Requests,
     pub(super) allocator: Allocator<'a>,
-    /// Block of each request; [`NONE`] while it has none.
+    /// Block of each request that is handed out; [`NONE`] for the others.
     pub(super) block_of: Vec<u32>,
     /// Whether the driver refuses what the recording saw it refuse.
     refuses_as_recorded: bool,
@@ -38,27 +45,28 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(requests: &'a Requests, conf: &'a Conf, limit: Limit) -> Self {
-        let addresses = Addresses::from_recording(&requests.segments, &requests.ranges);
+    pub(super) fn new(requests: &'a Requests, conf: &'a Conf, limit: Limit, placing: Placing) -> Self {
+        let addresses = Addresses::from_recording(&requests.segments, &requests.ranges, placing);
         let mut allocator = Allocator::new(conf, limit, &requests.places, addresses, requests.device_bytes);
         let mut block_of = allocator.enter(&requests.initial, &requests.places, requests.initial_rows);
-        for (row, block) in block_of.iter_mut().enumerate().filter(|(_, block)| **block != NONE) {
-            if requests.sizes[row] == 0 {
-                allocator.forget(row as u32, *block);
-                *block = NONE;
+        for (row, block) in block_of.iter_mut().enumerate().filter(|(row, _)| requests.sizes[*row] == 0) {
+            allocator.complete_free(row as u32);
+            if *block != NONE {
+                allocator.free(std::mem::replace(block, NONE));
             }
         }
+        allocator.begins_here();
         block_of.resize(requests.sizes.len(), NONE);
         Self { requests, allocator, block_of, refuses_as_recorded: false, oom_event: None, steps: 0 }
     }
 
     /// A replay in which the driver refuses what it refused in the recording.
     pub(super) fn as_recorded(requests: &'a Requests, conf: &'a Conf) -> Self {
-        Self { refuses_as_recorded: true, ..Self::new(requests, conf, Limit::default()) }
+        Self { refuses_as_recorded: true, ..Self::new(requests, conf, Limit::default(), Placing::BySize) }
     }
 
     /// Replays to the end; `watch` is called after every step.
-    pub(super) fn to_end(mut self, mut watch: impl FnMut(&Self, Step)) -> Outcome {
+    pub(super) fn finish(mut self, mut watch: impl FnMut(&Self, Step)) -> Outcome {
         for &step in &self.requests.steps {
             let goes_on = self.apply(step);
             watch(&self, step);
@@ -78,15 +86,15 @@ impl<'a> Run<'a> {
         match step.what {
             What::Alloc | What::AllocRetried | What::AllocFailed => return self.alloc(step),
             What::EmptyCache => self.allocator.release_cached(),
-            _ if self.block_of[row] == NONE => {}
-            What::Free => {
-                self.allocator.free(self.block_of[row]);
-                self.block_of[row] = NONE;
-            }
-            What::RequestFree => self.allocator.request_free(step.row, self.block_of[row]),
-            What::CompleteFree => {
-                self.allocator.complete_free(step.row);
-                self.block_of[row] = NONE;
+            // Nothing happens where a release has completed it before.
+            What::CompleteFree => self.allocator.complete_free(step.row),
+            What::Free | What::RequestFree => {
+                let block = std::mem::replace(&mut self.block_of[row], NONE);
+                match step.what {
+                    _ if block == NONE => {}
+                    What::Free => self.allocator.free(block),
+                    _ => self.allocator.request_free(step.row, block),
+                }
             }
         }
         true
@@ -122,11 +130,13 @@ impl<'a> Run<'a> {
 
     fn layout(&self) -> Layout {
         let requests = self.requests;
-        let rows = self.block_of.iter().enumerate().filter(|(_, block)| **block != NONE);
+        let rows = self.block_of.iter().enumerate().map(|(row, &block)| (row as u32, block));
         let live: Vec<_> = rows
-            .map(|(row, &block)| {
-                let stream = requests.places[requests.places_of[row] as usize].stream;
-                (block, LiveRequest { address: 0, bytes: requests.sizes[row], stream })
+            .filter(|&(_, block)| block != NONE)
+            .chain(self.allocator.pending())
+            .map(|(row, block)| {
+                let stream = requests.places[requests.places_of[row as usize] as usize].stream;
+                (block, LiveRequest { address: 0, bytes: requests.sizes[row as usize], stream })
             })
             .collect();
         self.allocator.layout(&live)

@@ -32,7 +32,7 @@ impl What {
     /// What the recording's driver refused of this request.
     pub(super) fn recorded_refusal(self) -> Refusal {
         match self {
-            Self::AllocRetried => Refusal::UntilReleased,
+            Self::AllocRetried => Refusal::First,
             Self::AllocFailed => Refusal::Always,
             _ => Refusal::None,
         }
@@ -73,16 +73,18 @@ pub struct Requests {
     pub(super) ranges: Vec<(u32, u64)>,
     /// Memory of the device, when known.
     pub device_bytes: Option<u64>,
+    /// The part of it that the process was allowed, when known.
+    pub memory_fraction: Option<f64>,
 }
 
 impl Requests {
     /// Reads the requests off `device` of `trace`, of which `history` was rebuilt.
     #[must_use]
     pub fn new(trace: &Trace, device: &DeviceTrace, history: &History) -> Self {
-        let facts = trace.process.devices.iter().find(|facts| facts.device == device.device);
         let mut requests = Self {
             device: device.device,
-            device_bytes: facts.and_then(|facts| facts.total_bytes),
+            device_bytes: device_bytes(trace, device.device),
+            memory_fraction: trace.memory_fraction(device.device).filter(|&share| share < 1.0),
             ..Self::default()
         };
         requests.enter_initial(history);
@@ -122,15 +124,14 @@ impl Requests {
         self.places.iter().any(|place| place.pool != PoolId::DEFAULT)
     }
 
-    /// The same requests with those of some stacks made smaller or left out: `factor` gives a stack's share
-    /// of its size, 0 for none. Also says how many requests changed.
+    /// The same requests with those of some stacks made smaller or left out: `factor` gives the share of
+    /// its size that a request of a stack keeps, if it is to change; 0 leaves it out. Also says how many requests changed.
     #[must_use]
-    pub fn scaled(&self, factor: impl Fn(StackId) -> f64) -> (Self, u64) {
+    pub fn scaled(&self, factor: impl Fn(StackId) -> Option<f64>) -> (Self, u64) {
         let mut scaled = self.clone();
         let mut changed = 0;
         for (size, &stack) in scaled.sizes.iter_mut().zip(&self.stacks) {
-            let factor = factor(stack);
-            if factor < 1.0 || factor > 1.0 {
+            if let Some(factor) = factor(stack) {
                 *size = (*size as f64 * factor.max(0.0)).ceil() as u64;
                 changed += 1;
             }
@@ -257,6 +258,14 @@ impl Requests {
         self.recorded.push((0, 0));
         (self.sizes.len() - 1) as u32
     }
+}
+
+/// The device's memory as the process or a sample states it.
+fn device_bytes(trace: &Trace, device: DeviceId) -> Option<u64> {
+    let facts = trace.process.devices.iter().find(|facts| facts.device == device);
+    let sampled =
+        || trace.samples.iter().filter(|sample| sample.device == device).find_map(|at| at.total_bytes);
+    facts.and_then(|facts| facts.total_bytes).or_else(sampled)
 }
 
 /// Pool of a range. The final state names it; of a segment that was returned before nothing is known, and

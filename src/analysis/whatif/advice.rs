@@ -30,7 +30,7 @@ pub(super) fn recommend(report: &WhatIfReport) -> RecommendationRow {
         (None, Some(best)) if is_worth(recorded, best) => use_row(
             best,
             format!(
-                "It saves {} of {} reserved at the peak ({}), {}.",
+                "It saves {} of {} reserved at the peak ({}){}.",
                 Bytes(best.saved_bytes.unsigned_abs()),
                 Bytes(recorded.peak_reserved_bytes),
                 percent(best.saved_bytes.unsigned_abs(), recorded.peak_reserved_bytes),
@@ -39,11 +39,11 @@ pub(super) fn recommend(report: &WhatIfReport) -> RecommendationRow {
         ),
         (None, best) => leave(match best {
             Some(best) if best.saved_bytes > 0 => format!(
-                "The best of the others saves {}, less than 5 % of the peak; {}.",
+                "The best of the others saves {}, less than 5 % of the peak{}.",
                 Bytes(best.saved_bytes.unsigned_abs()),
                 distance(report, recorded)
             ),
-            _ => format!("None of the others takes less; {}.", distance(report, recorded)),
+            _ => format!("None of the others takes less{}.", distance(report, recorded)),
         }),
     }
 }
@@ -75,16 +75,20 @@ fn leave(reason: String) -> RecommendationRow {
     RecommendationRow { conf: None, saved_bytes: 0, reason }
 }
 
+/// How far `row` is from the best possible, where that is known.
 fn distance(report: &WhatIfReport, row: &SettingRow) -> String {
+    if report.bounds.packed_bytes == 0 {
+        return String::new();
+    }
     let above = row.peak_reserved_bytes.saturating_sub(report.bounds.packed_bytes);
-    format!("{} above the best packing of the same requests", Bytes(above))
+    format!(", {} above the best packing of the same requests", Bytes(above))
 }
 
 fn nothing_fits(report: &WhatIfReport, event: u64) -> String {
     let live = report.bounds.live_peak_bytes;
     let memory = report.limit.as_ref().map_or(0, |limit| limit.bytes);
-    let needed = if live > memory {
-        format!("{} are live at one time, more than the {} there are", Bytes(live), Bytes(memory))
+    let needed = if live > memory && memory > 0 {
+        format!("{} are live at one time, {} more than there are", Bytes(live), Bytes(live - memory))
     } else {
         format!(
             "the recorded settings fail at event {event}, and none of the others serves every request in {}",

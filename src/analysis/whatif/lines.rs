@@ -28,7 +28,7 @@ pub(super) fn apply(
     for change in changes {
         let on_stack = stacks_with(trace, change);
         let is_met = |stack: crate::model::StackId| on_stack.get(stack.0 as usize).copied().unwrap_or(false);
-        let (next, met) = changed.scaled(|stack| if is_met(stack) { change.factor } else { 1.0 });
+        let (next, met) = changed.scaled(|stack| is_met(stack).then_some(change.factor));
         if met == 0 {
             let what = format!("no allocation has {}:{} on its stack", change.file, change.line);
             return Err(Error::Shape { what });

@@ -11,10 +11,13 @@ use rayon::prelude::*;
 use super::chosen;
 use crate::error::{Error, Result};
 use crate::model::{DeviceTrace, Trace};
-use crate::rebuild::rebuild;
-use crate::report::{BaselineRow, BoundsRow, ChangedLineRow, LimitRow, SCHEMA, SettingRow, WhatIfReport};
+use crate::rebuild::{History, rebuild};
+use crate::report::{
+    BaselineRow, BoundsRow, ChangedLineRow, HelpRow, LimitRow, SCHEMA, SettingRow, WhatIfReport,
+};
 use crate::simulate::{
-    self, Baseline, Bounds, Conf, Limit, Outcome, Release, Requests, STANDARD, baseline, bounds, replay,
+    self, Baseline, Bounds, Conf, Limit, Outcome, Placing, Release, Requests, STANDARD, baseline, bounds,
+    replay,
 };
 
 pub use lines::LineChange;
@@ -49,36 +52,56 @@ pub fn whatif(path: &str, trace: &Trace, options: &WhatIfOptions) -> Result<What
     let Some(device) = device.filter(|device| !device.events.is_empty()) else {
         return shape("the trace holds no events to replay (it is a state only)".to_owned());
     };
+    let history = rebuild(trace, device);
+    answer(&Question { path, trace, device, history: &history, options, is_short: false })
+}
+
+/// The short answer that a report has room and time for.
+pub(super) fn help(trace: &Trace, device: &DeviceTrace, history: &History) -> Option<HelpRow> {
+    let sets =
+        STANDARD.iter().filter(|text| !text.contains("backend")).map(|&text| text.to_owned()).collect();
+    let options = WhatIfOptions { sets, ..WhatIfOptions::default() };
+    let question = Question { path: "", trace, device, history, options: &options, is_short: true };
+    answer(&question).ok().map(|report| HelpRow::of(&report))
+}
+
+/// What is asked, of which device.
+struct Question<'a> {
+    path: &'a str,
+    trace: &'a Trace,
+    device: &'a DeviceTrace,
+    history: &'a History,
+    options: &'a WhatIfOptions,
+    /// Without bounds and bisection, which take longer than replays.
+    is_short: bool,
+}
+
+fn answer(question: &Question<'_>) -> Result<WhatIfReport> {
+    let Question { path, trace, device, history, options, is_short } = *question;
     let recorded_conf = Conf::recorded(&trace.settings);
     let confs = confs(options, &recorded_conf)?;
-    let history = rebuild(trace, device);
-    let recorded = Requests::new(trace, device, &history);
+    let recorded = Requests::new(trace, device, history);
     if recorded.is_empty() {
         return shape("the trace holds no requests to replay".to_owned());
     }
     let (requests, changed) = lines::apply(trace, &recorded, &options.changes)?;
-    let base = baseline(&recorded, &recorded_conf, &history);
+    let base = baseline(&recorded, &recorded_conf, history);
     let (limit, source) = match options.memory_bytes {
         Some(bytes) => (Some(Limit::cap(bytes)), "given"),
-        None => (simulate::recorded_limit(&history, &base, &recorded_conf), "recorded"),
+        None => (simulate::recorded_limit(&recorded, history, &base, &recorded_conf), "recorded"),
     };
-    let scene = Scene { requests: &requests, limit, options, confs: &confs };
-    let (bounds, settings) = rayon::join(|| bounds(&requests), || scene.settings());
-    let settings = scene.finish(settings, &bounds);
-    let limit = limit.map(|limit| LimitRow { bytes: bytes_of(limit), source });
+    let scene = Scene { requests: &requests, limit, options, confs: &confs, is_short };
+    let bounds = || if is_short { Bounds::default() } else { bounds(&requests) };
+    let (bounds, settings) = rayon::join(bounds, || scene.settings());
     let mut report = WhatIfReport {
         schema: SCHEMA,
         path: path.to_owned(),
         device: device.device.0,
         events: device.events.len() as u64,
         baseline: baseline_row(&recorded_conf, &base),
-        limit,
-        settings,
-        bounds: BoundsRow {
-            live_peak_bytes: bounds.live_peak_bytes,
-            packed_bytes: bounds.packed_bytes,
-            packing: bounds.method,
-        },
+        limit: limit.map(|limit| LimitRow { bytes: bytes_of(limit), source }),
+        settings: scene.finish(settings, &bounds),
+        bounds: bounds_row(&bounds),
         changed_lines: changed,
         notes: notes(device, &recorded),
         ..WhatIfReport::default()
@@ -129,6 +152,7 @@ struct Scene<'a> {
     limit: Option<Limit>,
     options: &'a WhatIfOptions,
     confs: &'a [Try],
+    is_short: bool,
 }
 
 impl Scene<'_> {
@@ -148,6 +172,19 @@ impl Scene<'_> {
         }
     }
 
+    /// Peaks over the other orders of addresses; of the recorded settings the order is known.
+    fn range(&self, found: &Try, outcome: &Outcome) -> [u64; 2] {
+        let peak = outcome.peak_reserved_bytes;
+        if found.is_recorded || self.is_short || outcome.oom_event.is_some() {
+            return [peak; 2];
+        }
+        let limit = self.limit_of(&found.conf);
+        let peaks = [Placing::ByRank, Placing::Invented].map(|placing| {
+            simulate::replay_placed(self.requests, &found.conf, limit, placing).peak_reserved_bytes
+        });
+        [peak.min(peaks[0]).min(peaks[1]), peak.max(peaks[0]).max(peaks[1])]
+    }
+
     /// Rows of the outcomes; where memory is limited, with the least that would do.
     fn finish(&self, outcomes: Vec<Outcome>, bounds: &Bounds) -> Vec<SettingRow> {
         let recorded = self.confs.iter().zip(&outcomes).find(|(found, _)| found.is_recorded);
@@ -157,28 +194,35 @@ impl Scene<'_> {
             .zip(outcomes)
             .map(|(found, outcome)| {
                 if found.conf.is_asynchronous() {
-                    return self.bound_row(found, bounds, peak);
+                    return bound_row(found, bounds, peak, self.limit_of(&found.conf));
                 }
-                let least = self.limit.and_then(|_| {
+                let range = self.range(found, &outcome);
+                let least = self.limit.filter(|_| !self.is_short).and_then(|_| {
                     simulate::smallest_memory(self.requests, &found.conf, bounds.live_peak_bytes)
                 });
-                SettingRow { smallest_memory_bytes: least, ..row(found, outcome, peak) }
+                SettingRow {
+                    smallest_memory_bytes: least,
+                    peak_reserved_range: range,
+                    ..row(found, outcome, peak)
+                }
             })
             .collect()
     }
+}
 
-    /// The driver's own pool has no model: what it cannot do without.
-    fn bound_row(&self, found: &Try, bounds: &Bounds, recorded_peak: u64) -> SettingRow {
-        let least = bounds.live_peak_bytes.div_ceil(DRIVER_POOL_BYTES).saturating_mul(DRIVER_POOL_BYTES);
-        SettingRow {
-            conf: found.conf.text().to_owned(),
-            is_recorded: found.is_recorded,
-            is_bound: true,
-            peak_reserved_bytes: least,
-            peak_allocated_bytes: bounds.live_peak_bytes,
-            saved_bytes: difference(recorded_peak, least),
-            ..SettingRow::default()
-        }
+/// The driver's own pool has no model: what it cannot do without.
+fn bound_row(found: &Try, bounds: &Bounds, recorded_peak: u64, limit: Limit) -> SettingRow {
+    let least = bounds.live_peak_bytes.div_ceil(DRIVER_POOL_BYTES).saturating_mul(DRIVER_POOL_BYTES);
+    SettingRow {
+        conf: found.conf.text().to_owned(),
+        is_recorded: found.is_recorded,
+        is_bound: true,
+        fits: (bounds.live_peak_bytes > bytes_of(limit)).then_some(false),
+        peak_reserved_bytes: least,
+        peak_reserved_range: [least; 2],
+        peak_allocated_bytes: bounds.live_peak_bytes,
+        saved_bytes: difference(recorded_peak, least),
+        ..SettingRow::default()
     }
 }
 
@@ -188,11 +232,13 @@ fn row(found: &Try, outcome: Outcome, recorded_peak: u64) -> SettingRow {
         is_recorded: found.is_recorded,
         is_bound: false,
         peak_reserved_bytes: outcome.peak_reserved_bytes,
+        peak_reserved_range: [outcome.peak_reserved_bytes; 2],
         peak_allocated_bytes: outcome.peak_allocated_bytes,
         end_reserved_bytes: outcome.end_reserved_bytes,
         saved_bytes: difference(recorded_peak, outcome.peak_reserved_bytes),
         fragmentation_at_peak: outcome.fragmentation_at_peak(),
         oom_event: outcome.oom_event,
+        fits: Some(outcome.oom_event.is_none()),
         retries: outcome.retries,
         smallest_memory_bytes: None,
         course: outcome.course,
@@ -205,6 +251,14 @@ fn difference(before: u64, after: u64) -> i64 {
 
 fn bytes_of(limit: Limit) -> u64 {
     limit.cap.into_iter().chain(limit.physical).min().unwrap_or(u64::MAX)
+}
+
+fn bounds_row(bounds: &Bounds) -> BoundsRow {
+    BoundsRow {
+        live_peak_bytes: bounds.live_peak_bytes,
+        packed_bytes: bounds.packed_bytes,
+        packing: bounds.method,
+    }
 }
 
 fn baseline_row(conf: &Conf, base: &Baseline) -> BaselineRow {

@@ -20,6 +20,7 @@ pub(super) fn device(page: &mut Page, device: &DeviceReport, pictures: bool) {
     lines(page, device, room * 2 / 5);
     recorded::sections(page, device, room / 4);
     fragmentation(page, device, room / 6);
+    what_would_help(page, device, room / 10);
     pools(page, &device.pools, room / 8);
     steps(page, device);
     if pictures {
@@ -228,6 +229,17 @@ fn pin_row(pin: &PinRow) -> Vec<String> {
         Bytes(pin.block_bytes).to_string(),
         if pin.file.is_some() { code(&label) } else { prose(&label) },
     ]
+}
+
+fn what_would_help(page: &mut Page, device: &DeviceReport, share: usize) {
+    let Some(help) = &device.what_would_help else { return };
+    page.heading(3, "What would help");
+    page.block(&prose(&help.recommendation.reason));
+    let (header, rows) = help.table();
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(|cell| prose(cell)).collect()).collect();
+    page.table(&header, 3, &rows, &[], share);
+    page.block("The recorded requests replayed under other allocator settings; `memlab whatif` says more.");
 }
 
 fn pools(page: &mut Page, pools: &[PoolRow], share: usize) {

@@ -1,5 +1,6 @@
 //! The answer of `memlab whatif`: plain data and its renderers. The picture is in `report::svg`.
 
+mod help;
 mod markdown;
 mod table;
 mod text;
@@ -8,7 +9,8 @@ mod types;
 pub use markdown::whatif_markdown;
 pub use text::whatif_text;
 pub use types::{
-    BaselineRow, BoundsRow, ChangedLineRow, LimitRow, RecommendationRow, SettingRow, WhatIfReport,
+    BaselineRow, BoundsRow, ChangedLineRow, HelpRow, HelpSettingRow, LimitRow, RecommendationRow, SettingRow,
+    WhatIfReport,
 };
 
 impl WhatIfReport {

@@ -20,18 +20,33 @@ pub(super) fn cells(row: &SettingRow, recorded_peak: u64) -> Vec<String> {
         saved => percent(saved.unsigned_abs(), recorded_peak),
     };
     vec![
-        format!("{bound}{}", Bytes(row.peak_reserved_bytes)),
+        format!("{bound}{}{}", Bytes(row.peak_reserved_bytes), spread(row)),
         saved,
         share,
         if row.is_bound { dash() } else { format!("{:.1} %", row.fragmentation_at_peak * 100.0) },
         match row.oom_event {
             Some(event) => format!("OOM at {event}"),
-            None if row.is_bound => "?".to_owned(),
-            None => "yes".to_owned(),
+            None => match row.fits {
+                Some(true) => "yes",
+                Some(false) => "no",
+                None => "?",
+            }
+            .to_owned(),
         },
         row.smallest_memory_bytes.map_or_else(dash, |bytes| Bytes(bytes).to_string()),
         name(row),
     ]
+}
+
+/// By how much the peak hangs on the order of addresses, where that can be seen.
+fn spread(row: &SettingRow) -> String {
+    let [least, most] = row.peak_reserved_range;
+    let off = row.peak_reserved_bytes.saturating_sub(least).max(most.saturating_sub(row.peak_reserved_bytes));
+    if off <= row.peak_reserved_bytes / 200 {
+        String::new()
+    } else {
+        format!(" ±{}", percent(off, row.peak_reserved_bytes))
+    }
 }
 
 /// The setting's name, with what is special about it.

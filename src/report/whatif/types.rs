@@ -68,6 +68,9 @@ pub struct SettingRow {
     pub is_bound: bool,
     /// Most bytes held from the driver.
     pub peak_reserved_bytes: u64,
+    /// The lowest and the highest peak over several plausible orders of addresses, which decide between
+    /// equally large blocks; both equal the peak where nothing hangs on them.
+    pub peak_reserved_range: [u64; 2],
     /// Most bytes handed out.
     pub peak_allocated_bytes: u64,
     /// Held after the last request.
@@ -78,6 +81,8 @@ pub struct SettingRow {
     pub fragmentation_at_peak: f64,
     /// First request that fails; `null` when all fit.
     pub oom_event: Option<u64>,
+    /// Whether every request is served; `null` where only bounds are known and they do not decide it.
+    pub fits: Option<bool>,
     /// How often everything cached was given back for one request.
     pub retries: u64,
     /// Smallest memory under which every request is served, where it was looked for.
@@ -107,6 +112,34 @@ pub struct RecommendationRow {
     pub saved_bytes: i64,
     /// The reason, in a sentence or two.
     pub reason: String,
+}
+
+/// The short form that stands in a report: other settings replayed.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct HelpRow {
+    /// Whether replaying the recorded settings gives the recording to the byte.
+    pub exact: bool,
+    /// Memory that the recording ran into, within which the settings were replayed.
+    pub limit_bytes: Option<u64>,
+    /// One row per setting, the recorded ones first, then by peak.
+    pub settings: Vec<HelpSettingRow>,
+    /// What to do.
+    pub recommendation: RecommendationRow,
+}
+
+/// A setting in a report.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct HelpSettingRow {
+    /// Configuration text.
+    pub conf: String,
+    /// Whether these are the recorded settings.
+    pub is_recorded: bool,
+    /// Most bytes held from the driver.
+    pub peak_reserved_bytes: u64,
+    /// Peak of the recorded settings less this one's.
+    pub saved_bytes: i64,
+    /// First request that fails; `null` when all fit.
+    pub oom_event: Option<u64>,
 }
 
 /// A line whose allocations were changed.

@@ -38,7 +38,7 @@ pub(in crate::simulate) struct Block {
 
 impl Block {
     pub(in crate::simulate) fn end(&self) -> u64 {
-        self.address + self.bytes
+        self.address.saturating_add(self.bytes)
     }
 
     /// Whether it is a whole segment.
@@ -65,7 +65,7 @@ pub(in crate::simulate) struct Group {
 /// All blocks of the model.
 #[derive(Clone, Debug, Default)]
 pub(in crate::simulate) struct Blocks {
-    blocks: Vec<Block>,
+    slab: Vec<Block>,
     spare: Vec<u32>,
     pub(in crate::simulate) groups: Vec<Group>,
     /// Searches per pool, counted for garbage collection alone.
@@ -75,28 +75,28 @@ pub(in crate::simulate) struct Blocks {
 impl Blocks {
     #[inline]
     pub(in crate::simulate) fn get(&self, index: u32) -> &Block {
-        &self.blocks[index as usize]
+        &self.slab[index as usize]
     }
 
     #[inline]
     pub(in crate::simulate) fn get_mut(&mut self, index: u32) -> &mut Block {
-        &mut self.blocks[index as usize]
+        &mut self.slab[index as usize]
     }
 
     /// A new block, in no list.
     pub(in crate::simulate) fn add(&mut self, block: Block) -> u32 {
         if let Some(index) = self.spare.pop() {
-            self.blocks[index as usize] = block;
+            self.slab[index as usize] = block;
             return index;
         }
-        self.blocks.push(block);
-        (self.blocks.len() - 1) as u32
+        self.slab.push(block);
+        (self.slab.len() - 1) as u32
     }
 
     /// Enters `index` into the list that its use names.
     #[inline]
     pub(in crate::simulate) fn list(&mut self, index: u32) {
-        let block = &mut self.blocks[index as usize];
+        let block = &mut self.slab[index as usize];
         let group = &mut self.groups[block.group as usize];
         if block.usage == Use::Unmapped {
             group.unmapped.insert((block.address, index));
@@ -109,7 +109,7 @@ impl Blocks {
     /// Takes `index` out of the list that its use names.
     #[inline]
     pub(in crate::simulate) fn unlist(&mut self, index: u32) {
-        let block = &self.blocks[index as usize];
+        let block = &self.slab[index as usize];
         let group = &mut self.groups[block.group as usize];
         if block.usage == Use::Unmapped {
             group.unmapped.remove(&(block.address, index));
@@ -123,7 +123,7 @@ impl Blocks {
     pub(in crate::simulate) fn split(&mut self, index: u32, bytes: u64, rest: Use) -> u32 {
         let block = *self.get(index);
         let rest = self.add(Block {
-            address: block.address + bytes,
+            address: block.address.saturating_add(bytes),
             bytes: block.bytes - bytes,
             previous: index,
             usage: rest,
@@ -160,7 +160,7 @@ impl Blocks {
         let next = self.get(index).next;
         let gone = *self.get(next);
         let block = self.get_mut(index);
-        block.bytes += gone.bytes;
+        block.bytes = block.bytes.saturating_add(gone.bytes);
         block.next = gone.next;
         if gone.next != NONE {
             self.get_mut(gone.next).previous = index;

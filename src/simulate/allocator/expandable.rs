@@ -3,6 +3,9 @@
 use super::{Allocator, Block, Use};
 use crate::rebuild::NONE;
 
+/// How many unmapped ranges are looked at for one request; no real program comes near.
+const MOST_HOLES: usize = 4096;
+
 /// Entry of a list of free blocks.
 type Entry = (u64, u64, u32);
 
@@ -52,7 +55,7 @@ impl Allocator<'_> {
     /// The lowest run of free and unmapped blocks that holds `bytes` and has an unmapped block as its first
     /// or second; in a new reservation if there is none.
     fn room_for(&mut self, group: u32, bytes: u64) -> u32 {
-        for &(_, unmapped) in &self.blocks.groups[group as usize].unmapped {
+        for &(_, unmapped) in self.blocks.groups[group as usize].unmapped.iter().take(MOST_HOLES) {
             let previous = self.blocks.get(unmapped).previous;
             let start = if previous != NONE && self.is_available(previous) { previous } else { unmapped };
             if self.has_room(start, bytes) {
@@ -126,7 +129,7 @@ impl Allocator<'_> {
         let block = *self.blocks.get(index);
         let granule = self.granule_of(block.group);
         let start = block.origin;
-        let first = (block.address - start).div_ceil(granule) * granule + start;
+        let first = (block.address - start).div_ceil(granule).saturating_mul(granule).saturating_add(start);
         let last = (block.end() - start) / granule * granule + start;
         if first >= last {
             return;

@@ -5,8 +5,8 @@ use crate::model::{BlockState, SegmentKind};
 use crate::rebuild::{NONE, State, StateSegment};
 
 impl Allocator<'_> {
-    /// Enters `state` into the empty allocator; gives the block of every allocation row below `rows`
-    /// ([`NONE`] where the state has none). Later rows are new requests.
+    /// Enters `state` into the empty allocator; gives the block of every allocation row below `rows` that
+    /// is handed out ([`NONE`] for the others). Later rows are new requests.
     pub(in crate::simulate) fn enter(&mut self, state: &State, places: &[Place], rows: usize) -> Vec<u32> {
         let mut of_row = vec![NONE; rows];
         let mut at = 0;
@@ -66,7 +66,12 @@ impl Allocator<'_> {
         let mut last = last;
         if last != NONE {
             let end = self.blocks.get(last).end();
-            let gap = Block { address: end, bytes: segment.address - end, usage: Use::Unmapped, ..template };
+            let gap = Block {
+                address: end,
+                bytes: segment.address.saturating_sub(end),
+                usage: Use::Unmapped,
+                ..template
+            };
             last = self.append(last, gap);
         }
         for block in &segment.blocks {
@@ -79,15 +84,14 @@ impl Allocator<'_> {
             if usage == Use::Free {
                 continue;
             }
-            self.figures.active += block.bytes;
-            if usage == Use::Allocated {
-                self.figures.allocated += block.bytes;
+            self.figures.active = self.figures.active.saturating_add(block.bytes);
+            if usage == Use::Pending {
+                self.pending.insert(block.allocation, last);
+                continue;
             }
+            self.figures.allocated = self.figures.allocated.saturating_add(block.bytes);
             if let Some(of_row) = of_row.get_mut(block.allocation as usize) {
                 *of_row = last;
-                if usage == Use::Pending {
-                    self.pending.insert(block.allocation, last);
-                }
             }
         }
         self.add_reserved(segment.bytes);
@@ -101,7 +105,7 @@ impl Allocator<'_> {
         let granule = self.conf.granule_bytes(self.blocks.groups[block.group as usize].small);
         let end = origin.saturating_add(self.reservation_bytes).min(next).max(block.end());
         let bytes = (end - block.end()) / granule * granule;
-        self.addresses.hold(origin, block.end() - origin + bytes);
+        self.addresses.hold(origin, (block.end() - origin).saturating_add(bytes));
         if bytes > 0 {
             self.append(last, Block { address: block.end(), bytes, usage: Use::Unmapped, ..block });
         }

@@ -47,8 +47,8 @@ impl Limit {
 pub(super) enum Refusal {
     #[default]
     None,
-    /// All before everything cached was released.
-    UntilReleased,
+    /// The first one.
+    First,
     /// All.
     Always,
 }
@@ -80,6 +80,8 @@ pub(super) struct Allocator<'a> {
     /// Event under way.
     pub(super) event: u32,
     collects: bool,
+    /// Free blocks that releases have looked at.
+    walked: u64,
 }
 
 impl<'a> Allocator<'a> {
@@ -123,7 +125,14 @@ impl<'a> Allocator<'a> {
             track: Track::default(),
             event: 0,
             collects: conf.collects() && limit.cap.is_some(),
+            walked: 0,
         }
+    }
+
+    /// What is in use now is what every peak begins with.
+    pub(super) fn begins_here(&mut self) {
+        self.track.peak_allocated = self.figures.allocated;
+        self.track.active_at_peak = self.figures.active;
     }
 
     /// Serves a request of `bytes` at place number `place`: the block.
@@ -182,12 +191,13 @@ impl<'a> Allocator<'a> {
         if self.collects {
             self.collect_garbage();
         }
-        let refused = refusal != Refusal::None;
-        if !refused && let Some(block) = self.ask_driver(group, rounded) {
+        if refusal == Refusal::None
+            && let Some(block) = self.ask_driver(group, rounded)
+        {
             return Ok(block);
         }
         if self.release_available(group, rounded)
-            && !refused
+            && refusal != Refusal::Always
             && let Some(block) = self.ask_driver(group, rounded)
         {
             return Ok(block);
@@ -243,33 +253,28 @@ impl<'a> Allocator<'a> {
             self.blocks.list(rest);
         }
         self.blocks.get_mut(index).usage = Use::Allocated;
-        self.figures.allocated += taken;
-        self.figures.active += taken;
+        self.figures.allocated = self.figures.allocated.saturating_add(taken);
+        self.figures.active = self.figures.active.saturating_add(taken);
         self.track.raise(&self.figures, self.event);
     }
 
     /// A block is given back and free at once.
     #[inline]
     pub(super) fn free(&mut self, index: u32) {
-        self.figures.allocated -= self.blocks.get(index).bytes;
+        self.figures.allocated = self.figures.allocated.saturating_sub(self.blocks.get(index).bytes);
         self.complete(index);
     }
 
-    /// A block from before the recording is taken out of the story: free before the first event.
-    pub(super) fn forget(&mut self, row: u32, index: u32) {
-        self.pending.remove(&row);
-        match self.blocks.get(index).usage {
-            Use::Allocated => self.free(index),
-            Use::Pending => self.complete(index),
-            Use::Free | Use::Unmapped => {}
-        }
+    /// Blocks that wait for other streams, as (allocation row, block).
+    pub(super) fn pending(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.pending.iter().map(|(&row, &block)| (row, block))
     }
 
     /// The block of allocation `row` is given back but waits for other streams.
     pub(super) fn request_free(&mut self, row: u32, index: u32) {
         let block = self.blocks.get_mut(index);
         block.usage = Use::Pending;
-        self.figures.allocated -= block.bytes;
+        self.figures.allocated = self.figures.allocated.saturating_sub(block.bytes);
         self.pending.insert(row, index);
     }
 
@@ -284,18 +289,18 @@ impl<'a> Allocator<'a> {
     fn complete(&mut self, index: u32) {
         let block = self.blocks.get_mut(index);
         block.usage = Use::Free;
-        self.figures.active -= block.bytes;
+        self.figures.active = self.figures.active.saturating_sub(block.bytes);
         let joined = self.blocks.merge(index);
         self.blocks.list(joined);
     }
 
     fn add_reserved(&mut self, bytes: u64) {
-        self.figures.reserved += bytes;
+        self.figures.reserved = self.figures.reserved.saturating_add(bytes);
         self.track.reserved_changed(&self.figures, self.event);
     }
 
     fn subtract_reserved(&mut self, bytes: u64) {
-        self.figures.reserved -= bytes;
+        self.figures.reserved = self.figures.reserved.saturating_sub(bytes);
         self.track.reserved_changed(&self.figures, self.event);
     }
 }

@@ -2,13 +2,16 @@
 
 use super::{Allocator, Use};
 
+/// Free blocks that releases may look at in all.
+const WALK_BUDGET: u64 = 1_000_000_000;
+
 impl Allocator<'_> {
     /// Returns whole cached segments of the default large pool, oldest first, once reserved bytes are over
     /// the threshold.
     pub(super) fn collect_garbage(&mut self) {
         let Some(cap) = self.limit.cap else { return };
         let threshold = (self.conf.collection_threshold * cap as f64) as u64;
-        if self.figures.reserved <= threshold {
+        if self.figures.reserved <= threshold || !self.may_walk() {
             return;
         }
         let target = self.figures.reserved - threshold;
@@ -27,7 +30,7 @@ impl Allocator<'_> {
                     continue;
                 }
                 total -= age;
-                reclaimed += self.blocks.get(index).bytes;
+                reclaimed = self.blocks.get(index).bytes.saturating_add(reclaimed);
                 self.return_segment(index);
             }
             if kept.len() == before {
@@ -68,7 +71,7 @@ impl Allocator<'_> {
             // By construction an oversize block is whole; a block that is not cannot be returned.
             if !self.blocks.get(index).expandable && self.blocks.get(index).is_whole() {
                 self.return_segment(index);
-                released += bytes;
+                released = bytes.saturating_add(released);
             }
         }
         released >= wanted
@@ -77,6 +80,9 @@ impl Allocator<'_> {
     /// What `empty_cache()` does: waits for all streams, then returns every whole cached segment and unmaps
     /// every free granule. Private pools keep theirs: a recording does not say when they may let go.
     pub(in crate::simulate) fn release_cached(&mut self) {
+        if !self.may_walk() {
+            return;
+        }
         for (_, index) in std::mem::take(&mut self.pending) {
             self.complete(index);
         }
@@ -93,6 +99,14 @@ impl Allocator<'_> {
                 self.unmap(index);
             }
         }
+    }
+
+    /// Whether all free blocks may be looked at once more: a hostile recording could ask for that at every
+    /// event. A real one never meets the bound.
+    fn may_walk(&mut self) -> bool {
+        let free: usize = self.blocks.groups.iter().map(|group| group.free.len()).sum();
+        self.walked = self.walked.saturating_add(free as u64);
+        self.walked < WALK_BUDGET
     }
 
     /// Whole cached segments of the chosen groups, in the order of the allocator's lists.

@@ -101,9 +101,9 @@ fn peak(lives: &[Life]) -> (u64, u32) {
     let (mut live, mut peak) = (0u64, (0u64, 0));
     for life in lives {
         while let Some((_, bytes)) = ends.next_if(|&(end, _)| end <= life.begin) {
-            live -= bytes;
+            live = live.saturating_sub(bytes);
         }
-        live += life.bytes;
+        live = live.saturating_add(life.bytes);
         if live > peak.0 {
             peak = (live, life.begin);
         }
@@ -177,7 +177,7 @@ impl Method {
                 offline::place(lives, gap, |life| order.key(life, lives.len(), peak))?
             }
         };
-        let ends = lives.iter().zip(&offsets).map(|(life, offset)| offset + life.room());
+        let ends = lives.iter().zip(&offsets).map(|(life, offset)| offset.saturating_add(life.room()));
         Some(Packing { bytes: ends.max().unwrap_or(0), method: self.name(), offsets })
     }
 }
@@ -188,10 +188,9 @@ impl Order {
         let length = u64::from(life.end.min(lives as u32) - life.begin);
         let (room, wide) = (life.room(), u128::from(life.room()));
         match self {
-            Self::Size => (false, wide, length),
             Self::Length => (false, u128::from(length), room),
             Self::Peak if life.begin <= peak && peak < life.end => (true, u128::from(length), room),
-            Self::Peak => (false, wide, length),
+            Self::Peak | Self::Size => (false, wide, length),
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn place<K: Ord>(lives: &[Life], gap: Gap, key: impl Fn(&Life) -> K) 
         let life = &lives[number as usize];
         met.clear();
         placed.for_each_meeting(life, &mut |other| {
-            met.push((offsets[other], offsets[other] + lives[other].room()));
+            met.push((offsets[other], offsets[other].saturating_add(lives[other].room())));
         });
         budget = budget.checked_sub(met.len() as u64 + 1)?;
         offsets[number as usize] = fitting_gap(&mut met, life.room(), gap);
@@ -38,10 +38,10 @@ pub(super) fn place<K: Ord>(lives: &[Life], gap: Gap, key: impl Fn(&Life) -> K) 
 /// An offset at which `bytes` meet none of `taken`.
 fn fitting_gap(taken: &mut [(u64, u64)], bytes: u64, gap: Gap) -> u64 {
     taken.sort_unstable();
-    let mut offset = 0;
+    let mut offset = 0u64;
     let mut best: Option<(u64, u64)> = None;
     for &(begin, end) in &*taken {
-        if begin >= offset + bytes {
+        if begin >= offset.saturating_add(bytes) {
             if gap == Gap::Lowest {
                 return offset;
             }

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Life;
 
 /// Which hole a life goes into.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Choice {
     /// The smallest that holds it.
+    #[default]
     Tightest,
     /// The one with the lowest address that holds it.
     Lowest,
@@ -31,12 +32,6 @@ pub(super) fn place(lives: &[Life], choice: Choice) -> Option<Vec<u64>> {
         offsets[number] = range.take(life.room())?;
     }
     Some(offsets)
-}
-
-impl Default for Choice {
-    fn default() -> Self {
-        Self::Tightest
-    }
 }
 
 /// One range of memory: holes, and an end that can grow.
@@ -69,19 +64,20 @@ impl Range {
         let last = self.holes.last_key_value().map(|(&offset, &length)| (offset, length));
         let (offset, length) = match (found, last) {
             (Some(found), _) => found,
-            (None, Some((offset, length))) if offset + length == self.end => {
-                self.end = offset + bytes;
+            (None, Some((offset, length))) if offset.saturating_add(length) == self.end => {
+                self.end = offset.saturating_add(bytes);
                 (offset, length)
             }
             (None, _) => {
-                self.end += bytes;
-                return Some(self.end - bytes);
+                let offset = self.end;
+                self.end = self.end.saturating_add(bytes);
+                return Some(offset);
             }
         };
         self.holes.remove(&offset);
         self.by_length.remove(&(length, offset));
         if length > bytes {
-            self.add_hole(offset + bytes, length - bytes);
+            self.add_hole(offset.saturating_add(bytes), length - bytes);
         }
         Some(offset)
     }
@@ -89,14 +85,14 @@ impl Range {
     fn give_back(&mut self, offset: u64, bytes: u64) {
         let (mut offset, mut bytes) = (offset, bytes);
         if let Some((&before, &length)) = self.holes.range(..offset).next_back()
-            && before + length == offset
+            && before.saturating_add(length) == offset
         {
             self.remove_hole(before, length);
-            (offset, bytes) = (before, bytes + length);
+            (offset, bytes) = (before, bytes.saturating_add(length));
         }
-        if let Some(&length) = self.holes.get(&(offset + bytes)) {
-            self.remove_hole(offset + bytes, length);
-            bytes += length;
+        if let Some(&length) = self.holes.get(&offset.saturating_add(bytes)) {
+            self.remove_hole(offset.saturating_add(bytes), length);
+            bytes = bytes.saturating_add(length);
         }
         self.add_hole(offset, bytes);
     }
