@@ -9,6 +9,7 @@ already. What got lost nevertheless shows in the counters and is counted.
 Owns: reading, clearing, positions, the count of lost events. Does not own files, threads or times.
 """
 
+import gc
 import sys
 import time
 
@@ -63,8 +64,11 @@ class Drain:
 
     def read(self, force=False):
         """Takes what is new and clears the ring if nothing happens meanwhile; with `force`, in any case."""
-        interval = sys.getswitchinterval()
+        # A snapshot is tens of thousands of new dicts, which would make the collector run, over all of the job's
+        # objects and with their finalizers, in the middle of it.
+        interval, collecting = sys.getswitchinterval(), gc.isenabled()
         sys.setswitchinterval(1.0)
+        gc.disable()
         try:
             before = self._settled()
             snapshot = self._backend.snapshot()
@@ -75,6 +79,8 @@ class Drain:
                 self._cleared_at = after
         finally:
             sys.setswitchinterval(interval)
+            if collecting:
+                gc.enable()
         return self._new(snapshot, before, cleared)
 
     def lost(self):
