@@ -2,7 +2,9 @@
 //!
 //! Owns how many rows are kept and what a wrong reading warns of. Figures come from `tables`.
 
-use crate::model::{MarkKind, Trace, Warnings};
+use std::collections::BTreeSet;
+
+use crate::model::{Mark, MarkKind, Trace, Warnings};
 use crate::rebuild::{History, Moment};
 use crate::report::{
     CategoriesRow, CategoryRow, CensusRow, DifferenceRow, HolderRow, ModuleRow, ModulesRow, OutsidePointRow,
@@ -169,7 +171,11 @@ pub(super) fn is_whole(trace: &Trace, warnings: &mut Warnings) -> bool {
             "the recorder lost events and says so".to_owned()
         });
     }
-    for mark in trace.marks.iter().filter(|mark| mark.kind == MarkKind::Fault) {
+    // A recorder says most faults twice, as a mark and as a warning; losses are said above.
+    let said: BTreeSet<String> = warnings.iter().map(|warning| warning.text.clone()).collect();
+    let is_said = |mark: &Mark| said.contains(&mark.name) || lost > 0 && mark.name.starts_with("lost ");
+    let faults = trace.marks.iter().filter(|mark| mark.kind == MarkKind::Fault);
+    for mark in faults.filter(|mark| !is_said(mark)) {
         warnings.add("recorder-fault", || mark.name.clone());
     }
     lost == 0

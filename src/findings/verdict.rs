@@ -85,7 +85,7 @@ pub struct OomFacts<'a> {
     pub peaks: &'a Peaks,
     /// Allocator settings.
     pub settings: &'a Settings,
-    /// The part of the device that the process may use; 1.0 when it is known that nothing was set.
+    /// The part of the device that the process may use, as stated; see [`crate::model::Trace::memory_fraction`].
     pub memory_fraction: Option<f64>,
 }
 
@@ -214,14 +214,22 @@ fn decide_with_room(facts: &OomFacts<'_>, sums: &Sums) -> VerdictKind {
     if sums.slack_would_do() {
         return VerdictKind::Fragmentation;
     }
-    let wanted = sums.reserved.saturating_add(sums.segment);
-    let driver_refused = match (allowed_bytes(facts), facts.memory_fraction) {
-        // The allocator refuses before it asks the driver: what is allowed decides alone.
-        (Some(allowed), _) => wanted.saturating_add(mapped_beyond(facts.settings)) <= allowed,
-        (None, Some(fraction)) => fraction >= 1.0,
-        (None, None) => facts.peaks.reserved.bytes >= wanted,
-    };
-    if driver_refused { VerdictKind::DriverRefused } else { VerdictKind::MemoryCap }
+    let had_more_before = facts.peaks.reserved.bytes >= sums.reserved.saturating_add(sums.segment);
+    if had_more_before && !is_capped(facts, sums) {
+        VerdictKind::DriverRefused
+    } else {
+        VerdictKind::MemoryCap
+    }
+}
+
+/// Whether the stated fraction explains the refusal: the allocator refuses before it asks the driver. That no
+/// limit is stated proves nothing, as one may have been set after it was looked at.
+fn is_capped(facts: &OomFacts<'_>, sums: &Sums) -> bool {
+    let wanted = sums.reserved.saturating_add(sums.segment).saturating_add(mapped_beyond(facts.settings));
+    match facts.memory_fraction {
+        Some(fraction) if fraction < 1.0 => allowed_bytes(facts).is_none_or(|allowed| wanted > allowed),
+        _ => false,
+    }
 }
 
 /// Expandable segments are mapped in pieces that may reach beyond the request by up to this.
@@ -295,38 +303,32 @@ fn reason(facts: &OomFacts<'_>, sums: &Sums, kind: VerdictKind) -> String {
             "{free} free on the device plus {slack} free inside segments is {reach}, enough in sum; but that is crumbs ({} of reserved) on a nearly full device",
             percent(sums.slack, sums.reserved)
         ),
-        VerdictKind::MemoryCap => match (facts.memory_fraction, allowed_bytes(facts)) {
-            (Some(fraction), Some(allowed)) => write!(
-                text,
-                "the device had {free} left; `per_process_memory_fraction:{fraction}` allows {} in all and forbids to reserve {} more",
-                Bytes(allowed),
-                Bytes(sums.segment)
-            ),
-            (Some(fraction), None) => write!(
-                text,
-                "the device had {free} left; `per_process_memory_fraction:{fraction}` forbids to reserve {} more",
-                Bytes(sums.segment)
-            ),
-            (None, _) => write!(
-                text,
-                "the device had {free} left, more than the {} that a new segment needs: the process is limited to a part of it (`set_per_process_memory_fraction` leaves no mark in a snapshot), or the driver refused for another reason",
-                Bytes(sums.segment)
-            ),
-        },
-        VerdictKind::DriverRefused => {
-            let evidence = match (facts.memory_fraction, allowed_bytes(facts)) {
-                (_, Some(allowed)) => format!("this process may reserve {}", Bytes(allowed)),
-                (Some(_), None) => "no memory fraction was set".to_owned(),
-                (None, _) => {
-                    format!("this process had reserved {} before", Bytes(facts.peaks.reserved.bytes))
-                }
-            };
-            write!(
-                text,
-                "the device had {free} left, more than the {} that a new segment needs, and {evidence}: no cap and no fragmentation explains this",
-                Bytes(sums.segment)
-            )
+        VerdictKind::MemoryCap => {
+            match (facts.memory_fraction.filter(|_| is_capped(facts, sums)), allowed_bytes(facts)) {
+                (Some(fraction), Some(allowed)) => write!(
+                    text,
+                    "the device had {free} left; `per_process_memory_fraction:{fraction}` allows {} in all and forbids to reserve {} more",
+                    Bytes(allowed),
+                    Bytes(sums.segment)
+                ),
+                (Some(fraction), None) => write!(
+                    text,
+                    "the device had {free} left; `per_process_memory_fraction:{fraction}` forbids to reserve {} more",
+                    Bytes(sums.segment)
+                ),
+                (None, _) => write!(
+                    text,
+                    "the device had {free} left, more than the {} that a new segment needs: the process is limited to a part of it (`set_per_process_memory_fraction` leaves no mark in a snapshot), or the driver refused for another reason",
+                    Bytes(sums.segment)
+                ),
+            }
         }
+        VerdictKind::DriverRefused => write!(
+            text,
+            "the device had {free} left, more than the {} that a new segment needs, and this process had reserved {} before: no cap and no fragmentation explains this",
+            Bytes(sums.segment),
+            Bytes(facts.peaks.reserved.bytes)
+        ),
         VerdictKind::OutsideAllocator => write!(
             text,
             "{} of the device are in use outside PyTorch's allocator; without them the request would fit",
@@ -343,110 +345,5 @@ fn reason(facts: &OomFacts<'_>, sums: &Sums, kind: VerdictKind) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::{SettingValue, TraceBuilder};
-    use crate::rebuild::{Moment, rebuild};
-
-    const MIB: u64 = 1 << 20;
-    const A: u64 = 0x7f00_0000_0000;
-
-    fn judged(builder: TraceBuilder, total: Option<u64>) -> Verdict {
-        judged_trace(&builder.build(), total)
-    }
-
-    fn judged_trace(trace: &crate::model::Trace, total: Option<u64>) -> Verdict {
-        let history = rebuild(trace, &trace.devices[0]);
-        let oom = &history.ooms[0];
-        judge(&OomFacts {
-            oom,
-            state: &history.state_at(Moment(oom.event)),
-            pool: PoolId::DEFAULT,
-            total_bytes: total,
-            peaks: &history.peaks,
-            settings: &trace.settings,
-            memory_fraction: trace.memory_fraction(crate::model::DeviceId(0)),
-        })
-    }
-
-    fn comb(holes: u64) -> TraceBuilder {
-        let mut builder = TraceBuilder::new();
-        for index in 0..holes {
-            let at = A + index * 64 * MIB;
-            builder = builder.segment_alloc(at, 40 * MIB).alloc(at, 15 * MIB).alloc(at + 15 * MIB, 25 * MIB);
-            builder = builder.free(at, 15 * MIB);
-        }
-        builder
-    }
-
-    #[test]
-    fn holes_that_would_do_in_sum_are_fragmentation() {
-        let verdict = judged(comb(10).oom(50 * MIB, 10 * MIB), Some(1000 * MIB));
-        assert_eq!(verdict.kind, VerdictKind::Fragmentation);
-        assert_eq!(verdict.largest_free_block_bytes, 15 * MIB);
-    }
-
-    #[test]
-    fn a_full_device_is_capacity() {
-        let full = TraceBuilder::new().segment_alloc(A, 400 * MIB).alloc(A, 400 * MIB);
-        let verdict = judged(full.oom(64 * MIB, 10 * MIB), Some(500 * MIB));
-        assert_eq!(verdict.kind, VerdictKind::Capacity);
-        assert!(verdict.explanation[1].contains("54.0 MiB too little"), "{:?}", verdict.explanation);
-    }
-
-    #[test]
-    fn a_pending_block_that_fits_comes_before_capacity() {
-        let run = TraceBuilder::new().segment_alloc(A, 400 * MIB).alloc(A, 400 * MIB);
-        let verdict = judged(run.free_requested(A, 400 * MIB).oom(400 * MIB, 0), None);
-        assert_eq!(verdict.kind, VerdictKind::PendingAtOom);
-        assert_eq!(verdict.pending_free_bytes, 400 * MIB);
-    }
-
-    #[test]
-    fn a_request_above_the_device_is_huge() {
-        let verdict = judged(comb(1).oom(2000 * MIB, 900 * MIB), Some(1000 * MIB));
-        assert_eq!(verdict.kind, VerdictKind::HugeRequest);
-    }
-
-    #[test]
-    fn room_on_the_device_means_a_cap_unless_more_was_held_before() {
-        let held = || TraceBuilder::new().segment_alloc(A, 400 * MIB).alloc(A, 400 * MIB);
-        assert_eq!(judged(held().oom(64 * MIB, 900 * MIB), None).kind, VerdictKind::MemoryCap);
-        let shrunk = held().segment_alloc(A + (1 << 30), 200 * MIB).segment_free(A + (1 << 30), 200 * MIB);
-        assert_eq!(judged(shrunk.oom(64 * MIB, 900 * MIB), None).kind, VerdictKind::DriverRefused);
-        let conf = SettingValue::Text("per_process_memory_fraction:0.5".to_owned());
-        let capped = held().setting("PYTORCH_CUDA_ALLOC_CONF", conf).oom(64 * MIB, 900 * MIB);
-        assert!(judged(capped, None).explanation[1].contains("per_process_memory_fraction:0.5"));
-    }
-
-    #[test]
-    fn a_fraction_that_the_recorder_states_decides_alone() {
-        let judged_with = |fraction: serde_json::Value, total: Option<u64>| {
-            let held = TraceBuilder::new().segment_alloc(A, 400 * MIB).alloc(A, 400 * MIB);
-            let mut trace = held.oom(64 * MIB, 900 * MIB).build();
-            trace.process.other.insert("memory_fraction".to_owned(), fraction);
-            judged_trace(&trace, total)
-        };
-        let capped = judged_with(0.3.into(), Some(1400 * MIB));
-        assert_eq!(capped.kind, VerdictKind::MemoryCap);
-        assert!(capped.explanation[1].contains("allows 420.0 MiB in all"), "{:?}", capped.explanation);
-        assert_eq!(judged_with(0.9.into(), Some(1400 * MIB)).kind, VerdictKind::DriverRefused);
-        let unset = judged_with(serde_json::json!({"0": 1.0}), None);
-        assert_eq!(unset.kind, VerdictKind::DriverRefused);
-        assert!(unset.explanation[1].contains("no memory fraction was set"), "{:?}", unset.explanation);
-        assert_eq!(judged_with(serde_json::json!({"1": 0.1}), None).kind, VerdictKind::MemoryCap);
-    }
-
-    #[test]
-    fn crumbs_on_a_nearly_full_device_are_near_capacity() {
-        let run = TraceBuilder::new().segment_alloc(A, 400 * MIB).alloc(A, 393 * MIB).oom(12 * MIB, 8 * MIB);
-        assert_eq!(judged(run, Some(420 * MIB)).kind, VerdictKind::NearCapacity);
-    }
-
-    #[test]
-    fn what_others_hold_can_be_the_difference() {
-        let run = TraceBuilder::new().segment_alloc(A, 400 * MIB).alloc(A, 400 * MIB);
-        let verdict = judged(run.oom(100 * MIB, 10 * MIB), Some(4000 * MIB));
-        assert_eq!(verdict.kind, VerdictKind::OutsideAllocator);
-    }
-}
+#[path = "verdict_tests.rs"]
+mod tests;

@@ -228,7 +228,8 @@ pub struct LineRow {
     pub line: Option<u64>,
     /// Function.
     pub function: Option<String>,
-    /// Module (top-level package or file stem), for `--group-by module`.
+    /// For `--group-by module`: the network's module where the recorder named it, else the top-level package or
+    /// file stem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub module: Option<String>,
     /// Whole stack, innermost first, for `--group-by stack`.

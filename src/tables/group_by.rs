@@ -14,7 +14,8 @@ pub enum GroupBy {
     /// File of that frame.
     File,
     /// Part of the program that the file belongs to: below the directory that all user files of the trace
-    /// share, the first directory, or for a file right there its name without extension.
+    /// share, the first directory, or for a file right there its name without extension. Where the recorder
+    /// noted a module of the network on the allocation, that module instead.
     Module,
     /// The whole recorded stack, library and C++ frames included. Every recorded stack is a group, whether
     /// or not a frame of it is the user's.

@@ -55,14 +55,14 @@ impl ModuleGroups {
     /// The group that the recorder names outright.
     #[inline]
     pub(super) fn stated(&self, tag: Option<Tag>) -> u32 {
-        tag.and_then(|tag| self.own.get(tag.module as usize).copied()).unwrap_or(NONE)
+        tag.and_then(|tag| self.own.get(tag.module? as usize).copied()).unwrap_or(NONE)
     }
 
     /// The group of the forward line, for an allocation of the backward pass.
     #[inline]
     pub(super) fn inferred(&self, tag: Option<Tag>) -> u32 {
         let backward = tag.filter(|tag| tag.phase == Phase::Backward);
-        backward.and_then(|tag| self.forward.get(tag.module as usize).copied()).unwrap_or(NONE)
+        backward.and_then(|tag| self.forward.get(tag.module? as usize).copied()).unwrap_or(NONE)
     }
 }
 

@@ -6,7 +6,7 @@
 use crate::model::{DeviceTrace, StackId};
 use crate::rebuild::{History, Moment, NONE};
 
-use super::tags::{ModuleTags, Phase};
+use super::tags::{ModuleTags, Phase, Tag};
 use super::{GroupKey, Grouping, Passes};
 
 /// Figures of one module in one phase, in bytes of blocks.
@@ -102,8 +102,10 @@ fn add_allocations(table: &mut ModuleTable, device: &DeviceTrace, history: &Hist
     for (row, &alloc) in allocations.alloc_events.iter().enumerate() {
         let tag = (alloc != NONE).then(|| tags.of_event(&device.events, alloc as usize)).flatten();
         let figures = match tag {
-            Some(tag) => &mut table.rows[tag.module as usize].phases[tag.phase as usize],
-            None => &mut table.unnamed,
+            Some(Tag { phase, module: Some(module) }) => {
+                &mut table.rows[module as usize].phases[phase as usize]
+            }
+            _ => &mut table.unnamed,
         };
         figures.add(allocations.block_bytes[row], allocations.is_allocated_at(row, peak));
     }
@@ -123,7 +125,7 @@ fn add_backward(table: &mut ModuleTable, device: &DeviceTrace, history: &History
         if pass != StackId::NONE || opens || tag.is_some_and(|tag| tag.phase == Phase::Backward) {
             let bytes = allocations.block_bytes[row as usize];
             table.backward_bytes = table.backward_bytes.saturating_add(bytes);
-            if tag.is_some() {
+            if tag.is_some_and(|tag| tag.module.is_some()) {
                 table.backward_named_bytes = table.backward_named_bytes.saturating_add(bytes);
             }
         }

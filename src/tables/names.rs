@@ -66,7 +66,7 @@ pub struct Names {
     pub at_end: Vec<CategoryRow>,
     /// Named allocations, largest first.
     pub tensors: Vec<TensorRow>,
-    /// Holders, those of the largest allocation first.
+    /// Holders, those of the largest allocation first; what several censuses say alike stands once.
     pub holders: Vec<HolderRow>,
 }
 
@@ -114,6 +114,11 @@ impl Names {
         self.holders.sort_by_key(|row| {
             let bytes = row.allocation.map_or(0, bytes);
             (std::cmp::Reverse(bytes), row.allocation, row.holder)
+        });
+        let mut said = BTreeSet::new();
+        self.holders.retain(|row| {
+            let holder = &trace.holders[row.holder];
+            said.insert((row.allocation, holder.address, holder.path.as_str()))
         });
     }
 }
@@ -322,11 +327,13 @@ mod tests {
             ..Holder::default()
         };
         trace.holders = vec![holder(A + 512, "nowhere"), holder(A, "small"), holder(A + 1024, "large")];
-        let found = found(&trace);
+        let found = self::found(&trace);
         assert_eq!((found.unmatched_tensors, found.unmatched_bytes), (1, 1000));
         let paths: Vec<_> = found.holders.iter().map(|row| trace.holders[row.holder].path.as_str()).collect();
         assert_eq!(paths, ["large", "small", "nowhere"]);
         assert_eq!(found.holders[2].allocation, None);
+        trace.holders.extend_from_within(..);
+        assert_eq!(self::found(&trace).holders.len(), 3, "said by two censuses");
     }
 
     #[test]

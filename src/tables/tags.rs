@@ -14,8 +14,6 @@ use super::StackFacts;
 pub const MODULE_RULE: &str = "; where the recorder noted the module, an allocation of its backward pass \
     without frames is charged to the line that allocates most in that module's forward pass instead";
 
-/// What the root module is called when the recorder left its name empty.
-const ROOT: &str = "(root module)";
 const PREFIX: &str = "memlab:";
 
 /// A phase of training.
@@ -34,8 +32,8 @@ pub enum Phase {
 pub struct Tag {
     /// When.
     pub phase: Phase,
-    /// For which module: a number in [`ModuleTags::names`].
-    pub module: u32,
+    /// For which module: a number in [`ModuleTags::names`]; `None` outside every module.
+    pub module: Option<u32>,
 }
 
 /// Every module that the events of one device name. Empty for a recording without such names.
@@ -61,18 +59,20 @@ impl ModuleTags {
                 *slot = true;
             }
         }
-        let parsed: Vec<Option<(Phase, &str)>> = (0..used.len())
+        let parsed: Vec<Option<Parsed<'_>>> = (0..used.len())
             .map(|id| used[id].then(|| parse(trace.strings.get(StringId(id as u32)))).flatten())
             .collect();
         let mut numbers: BTreeMap<&str, u32> =
-            parsed.iter().flatten().map(|&(_, module)| (module, 0)).collect();
+            parsed.iter().flatten().filter_map(|&(_, module)| Some((module?, 0))).collect();
         for (number, slot) in numbers.values_mut().enumerate() {
             *slot = number as u32;
         }
-        let tag = |&found: &Option<(Phase, &str)>| {
-            found.map(|(phase, module)| Tag { phase, module: numbers[module] })
+        let tag = |&(phase, module): &Parsed<'_>| Tag { phase, module: module.map(|name| numbers[name]) };
+        let of_string = if numbers.is_empty() {
+            Vec::new()
+        } else {
+            parsed.iter().map(|found| found.as_ref().map(tag)).collect()
         };
-        let of_string = if numbers.is_empty() { Vec::new() } else { parsed.iter().map(tag).collect() };
         Self { of_string, names: numbers.keys().map(|&name| name.to_owned()).collect() }
     }
 
@@ -105,10 +105,10 @@ impl ModuleTags {
         let allocations = &history.allocations;
         for (row, &alloc) in allocations.alloc_events.iter().enumerate() {
             let tag = (alloc != NONE).then(|| self.of_event(&device.events, alloc as usize)).flatten();
-            let Some(tag) = tag.filter(|tag| tag.phase == Phase::Forward) else { continue };
+            let Some(Tag { phase: Phase::Forward, module: Some(module) }) = tag else { continue };
             let stack = allocations.stacks[row].0 as usize;
             if let Some(frame) = facts.get(stack).and_then(|facts| facts.user_frame) {
-                let sum = sums.entry((tag.module, frame)).or_default();
+                let sum = sums.entry((module, frame)).or_default();
                 *sum = sum.saturating_add(allocations.block_bytes[row]);
             }
         }
@@ -123,8 +123,11 @@ impl ModuleTags {
     }
 }
 
-/// Phase and module of a text of the recorder's; `None` for a text of the user's own.
-fn parse(text: &str) -> Option<(Phase, &str)> {
+/// Phase and module, if it is inside one.
+type Parsed<'t> = (Phase, Option<&'t str>);
+
+/// What a text of the recorder's says; `None` for a text of the user's own.
+fn parse(text: &str) -> Option<Parsed<'_>> {
     let (phase, module) = text.strip_prefix(PREFIX)?.split_once(':')?;
     let phase = match phase {
         "forward" => Phase::Forward,
@@ -132,7 +135,7 @@ fn parse(text: &str) -> Option<(Phase, &str)> {
         "optimizer" => Phase::Optimizer,
         _ => return None,
     };
-    Some((phase, if module.is_empty() { ROOT } else { module }))
+    Some((phase, Some(module).filter(|name| !name.is_empty())))
 }
 
 #[cfg(test)]
@@ -141,9 +144,9 @@ mod tests {
 
     #[test]
     fn only_the_recorders_own_texts_are_tags() {
-        assert_eq!(parse("memlab:forward:blocks.3.mlp"), Some((Phase::Forward, "blocks.3.mlp")));
-        assert_eq!(parse("memlab:backward:a:b"), Some((Phase::Backward, "a:b")));
-        assert_eq!(parse("memlab:optimizer:"), Some((Phase::Optimizer, ROOT)));
+        assert_eq!(parse("memlab:forward:blocks.3.mlp"), Some((Phase::Forward, Some("blocks.3.mlp"))));
+        assert_eq!(parse("memlab:backward:a:b"), Some((Phase::Backward, Some("a:b"))));
+        assert_eq!(parse("memlab:optimizer:"), Some((Phase::Optimizer, None)));
         for text in ["", "memlab", "memlab:", "memlab:forward", "memlab:sideways:x", "my memlab:forward:x"] {
             assert_eq!(parse(text), None, "{text}");
         }

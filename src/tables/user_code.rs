@@ -35,7 +35,12 @@ fn classify(trace: &Trace, frame: Frame) -> FrameClass {
         FrameClass::Native
     } else if file.starts_with('<') {
         class_of_nameless_source(&file, function)
-    } else if is_installed(&file) || is_standard_library(&file) || is_torch(&file) || is_generated(&file) {
+    } else if is_installed(&file)
+        || is_recorder(&file)
+        || is_standard_library(&file)
+        || is_torch(&file)
+        || is_generated(&file)
+    {
         FrameClass::Library
     } else {
         FrameClass::User
@@ -78,6 +83,24 @@ fn class_of_nameless_source(file: &str, function: &str) -> FrameClass {
 
 fn is_installed(file: &str) -> bool {
     has_component(file, |part| part == "site-packages" || part == "dist-packages" || part == ".triton")
+}
+
+/// Files of memlab's own package that stand on the stacks of a job, for where it is not installed.
+const RECORDER: [&str; 8] = [
+    "__init__.py",
+    "__main__.py",
+    "modules.py",
+    "recorder.py",
+    "run.py",
+    "session.py",
+    "steps.py",
+    "warn.py",
+];
+
+/// memlab's own package: `.../memlab/run.py`.
+fn is_recorder(file: &str) -> bool {
+    let mut parts = file.rsplit('/');
+    parts.next().is_some_and(|name| RECORDER.contains(&name)) && parts.next() == Some("memlab")
 }
 
 /// `lib/python3.12/...`, `python312.zip/...`, and on Windows `C:/Python312/Lib/...`.
@@ -223,6 +246,7 @@ mod tests {
             "serialization.py",
             "/tmp/ipykernel/3105878423.py",
             "/home/me/torch/train.py",
+            "/home/me/memlab/train.py",
             "/home/me/lib/python/net.py",
             "C:\\Users\\me\\train.py",
             "<stdin>",
@@ -241,6 +265,7 @@ mod tests {
             "/opt/conda/lib/python3.10/site-packages/transformers/trainer.py",
             "/usr/lib/python3/dist-packages/numpy/core.py",
             "/usr/lib/python3.10/asyncio/events.py",
+            "/workspace/memlab/run.py",
             "/usr/lib/python3.13t/runpy.py",
             "/usr/lib/python312.zip/runpy.py",
             "C:\\Python312\\Lib\\runpy.py",

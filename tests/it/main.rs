@@ -7,6 +7,7 @@ mod cli;
 mod cli_files;
 mod cli_help;
 mod docs;
+mod emitted;
 mod escaping;
 mod exactness;
 mod floors;

@@ -40,6 +40,7 @@ pub(crate) fn step() -> Trace {
     let tags = [
         (1, "memlab:forward:blocks.0.up"),
         (2, "memlab:forward:blocks.0.down"),
+        (3, "memlab:backward:"),
         (4, "memlab:backward:blocks.0.up"),
         (5, "memlab:backward:blocks.0.down"),
         (6, "a note of the user's own"),
@@ -257,7 +258,8 @@ fn a_stated_fraction_makes_the_verdict_certain() {
     let capped = verdict(0.25);
     assert_eq!(capped.verdict, "memory-cap");
     assert!(capped.explanation.iter().any(|text| text.contains("allows 50.0 MiB in all")), "{capped:?}");
-    assert_eq!(verdict(1.0).verdict, "driver-refused");
+    // No limit was seen, but one may have been set since.
+    assert!(verdict(1.0).explanation.iter().any(|text| text.contains("or the driver refused")));
 }
 
 #[test]
@@ -277,12 +279,17 @@ fn a_counter_that_differs_and_a_lost_event_are_said() {
     let mut trace = failed();
     trace.samples[1].stats.insert("active_bytes.all.current".into(), 5);
     trace.process.lost_events = 12;
-    let text = "census cut off after 2 s".to_owned();
-    trace.marks.push(Mark { kind: MarkKind::Fault, name: text.clone(), time_us: 1_000_400, begins: None });
+    trace.warnings.add("other-recorder", || "another recorder is active".to_owned());
+    let text = "census cut off after 2 s";
+    for name in [text, "lost 12 events", "another recorder is active"] {
+        let name = name.to_owned();
+        trace.marks.push(Mark { kind: MarkKind::Fault, name, time_us: 1_000_400, begins: None });
+    }
     let report = report(&import::read_bytes(&written(&trace), &ReadOptions::default()).unwrap());
     let warnings: Vec<_> = report.warnings.iter().map(|row| (row.kind.as_str(), row.count)).collect();
-    assert_eq!(warnings, [("lost-events", 12), ("recorder-fault", 1), ("self-check", 1)]);
-    assert_eq!(report.warnings[1].text, text);
+    let expected = [("lost-events", 12), ("other-recorder", 1), ("recorder-fault", 1), ("self-check", 1)];
+    assert_eq!(warnings, expected);
+    assert_eq!(report.warnings[2].text, text);
     assert!(!report.complete);
     let first = report.devices[0].self_check.as_ref().unwrap().first_difference.as_ref().unwrap();
     assert_eq!((first.event, first.recorded, first.rebuilt), (Some(2), 5, 6 * MIB));
