@@ -9,6 +9,7 @@ already. What got lost nevertheless shows in the counters and is counted.
 Owns: reading, clearing, positions, the count of lost events. Does not own files, threads or times.
 """
 
+import gc
 import sys
 import time
 
@@ -25,6 +26,9 @@ _PATHS = tuple(tuple(key.split(".")) for key in COUNTED)
 _EXPANDABLE = ("segment_map", "segment_unmap")
 _SETTLE_TRIES = 6
 _SETTLE_S = 0.00005
+#: Longer than most snapshots take; as long as another thread may make us wait.
+_SWITCH_S = 0.05
+_YIELD_S = 0.0001
 
 
 class Batch:
@@ -63,9 +67,15 @@ class Drain:
 
     def read(self, force=False):
         """Takes what is new and clears the ring if nothing happens meanwhile; with `force`, in any case."""
-        interval = sys.getswitchinterval()
-        sys.setswitchinterval(1.0)
+        # A snapshot is tens of thousands of new dicts, which would make the collector run, over all of the job's
+        # objects and with their finalizers, in the middle of it.
+        interval, collecting = sys.getswitchinterval(), gc.isenabled()
+        sys.setswitchinterval(_SWITCH_S)
+        gc.disable()
         try:
+            # Whoever waits for the lock since before has a timer of the old interval running, which could take it
+            # from us between the last look at the counters and the clearing. Let them have it now.
+            time.sleep(_YIELD_S)
             before = self._settled()
             snapshot = self._backend.snapshot()
             after = self._all_counts()
@@ -75,6 +85,8 @@ class Drain:
                 self._cleared_at = after
         finally:
             sys.setswitchinterval(interval)
+            if collecting:
+                gc.enable()
         return self._new(snapshot, before, cleared)
 
     def lost(self):

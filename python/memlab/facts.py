@@ -36,12 +36,18 @@ def of_backend(backend, devices):
             action()
         except Exception:
             pass
+    other.update(of_limits(backend, devices))
+    return facts, other
+
+
+def of_limits(backend, devices):
+    """The caps in force, which a job may set at any time."""
     try:
         fractions = {str(device): backend.memory_fraction(device) for device in devices}
-        other["memory_fraction"] = {device: value for device, value in fractions.items() if value is not None}
     except Exception:
-        pass
-    return facts, other
+        return {}
+    known = {device: value for device, value in fractions.items() if value is not None}
+    return {"memory_fraction": known} if known else {}
 
 
 def now_us():

@@ -52,6 +52,7 @@ class Observers:
         try:
             if self._recorder.owned():
                 self._recorder.mark(records.USER, f"out of memory on device {device}: {requested} bytes")
+                self._recorder.note_cap(device, limit)
                 self._recorder.write_state()
         except BaseException as error:  # an exception here would take the place of the OOM
             warn.warn("oom", f"what is known of the out-of-memory error was not written: {type(error).__name__}: {error}")

@@ -257,12 +257,28 @@ class Recorder:
         """Everything that is known at this moment: first events and segments, then names and holders; syncs the file."""
         if not self.owned():
             return
+        self._note_limits(facts.of_limits(self.backend, self._devices) if self._devices else {})
         self._read_whole()
         self.flush()
         names = self._names() if census and self._devices else None
         with self._writing.passing() as entered:
             if entered and self.owned():
                 self._guarded_write(lambda: self._write_names(names))
+
+    def note_cap(self, device, allowed):
+        """At an OOM, torch says how much it may take: tells the cap where torch has no way to ask for it."""
+        if self._devices and self.backend.memory_fraction(device) is None:
+            total = self.backend.driver_memory(device)[1]
+            known = self._facts["other"].get("memory_fraction", {})
+            self._note_limits({"memory_fraction": {**known, str(device): min(1.0, allowed / total)}})
+
+    def _note_limits(self, found):
+        other = self._facts["other"]
+        if found and found.get("memory_fraction") != other.get("memory_fraction"):
+            self._facts = {**self._facts, "other": {**other, **found}}
+            with self._writing.passing() as entered:
+                if entered:
+                    self._guarded_write(lambda: records.write_process(self._file, {"other": self._facts["other"]}))
 
     def _read_whole(self):
         """Reads until nothing moves, a few times at most."""
