@@ -24,10 +24,13 @@ impl Flush {
     }
 }
 
-/// All runs of returns, in order. Where stacks do not tell (none recorded), the program is taken to have
-/// emptied the cache.
+/// All runs of returns, in order. Where there are no stacks at all, the program is taken to have emptied the
+/// cache.
 pub(super) fn find(device: &DeviceTrace) -> Vec<Flush> {
     let events = &device.events;
+    // Where stacks are recorded, only threads without Python have none: those of the backward pass, which
+    // allocate but do not empty the cache.
+    let has_stacks = events.stacks.iter().any(|&stack| stack != StackId::NONE);
     let mut found = Vec::new();
     let mut run: Option<(usize, StackId)> = None;
     for index in 0..events.len() {
@@ -48,7 +51,7 @@ pub(super) fn find(device: &DeviceTrace) -> Vec<Flush> {
                 let Some((begin, of)) = run.take() else { continue };
                 let is_request =
                     matches!(action, Action::SegmentAlloc | Action::SegmentMap | Action::Alloc | Action::Oom);
-                let is_same_call = of == stack && of != StackId::NONE;
+                let is_same_call = of == stack && (of != StackId::NONE || has_stacks);
                 let is_retry = is_request && (is_same_call || action == Action::Oom);
                 found.push(if is_retry { Flush::Retry(begin) } else { Flush::EmptyCache(begin) });
             }
@@ -98,6 +101,12 @@ mod tests {
             .segment_free(1 << 32, 2 * MIB)
             .segment_alloc(1 << 31, 40 * MIB);
         assert_eq!(found(both), [Flush::EmptyCache(2), Flush::Retry(3)]);
+    }
+
+    #[test]
+    fn a_thread_without_python_does_not_empty_the_cache() {
+        let backward = held().stack(&[]).segment_free(1 << 30, 20 * MIB).segment_alloc(1 << 31, 40 * MIB);
+        assert_eq!(found(backward), [Flush::Retry(1)]);
     }
 
     #[test]

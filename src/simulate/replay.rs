@@ -42,6 +42,8 @@ pub(super) struct Run<'a> {
     refuses_as_recorded: bool,
     oom_event: Option<u64>,
     steps: u64,
+    /// How many of the recorded returns have been made.
+    returned: usize,
 }
 
 impl<'a> Run<'a> {
@@ -57,7 +59,15 @@ impl<'a> Run<'a> {
         }
         allocator.begins_here();
         block_of.resize(requests.sizes.len(), NONE);
-        Self { requests, allocator, block_of, refuses_as_recorded: false, oom_event: None, steps: 0 }
+        Self {
+            requests,
+            allocator,
+            block_of,
+            refuses_as_recorded: false,
+            oom_event: None,
+            steps: 0,
+            returned: 0,
+        }
     }
 
     /// A replay in which the driver refuses what it refused in the recording.
@@ -103,7 +113,14 @@ impl<'a> Run<'a> {
     #[inline]
     fn alloc(&mut self, step: Step) -> bool {
         let row = step.row as usize;
-        let refusal = if self.refuses_as_recorded { step.what.recorded_refusal() } else { Refusal::None };
+        let refusal = match step.what.recorded_refusal() {
+            Refusal::First if self.refuses_as_recorded && self.allocator.conf_collects() => {
+                self.collect_as_recorded(step.event);
+                Refusal::None
+            }
+            refusal if self.refuses_as_recorded => refusal,
+            _ => Refusal::None,
+        };
         let place = self.requests.places_of[row];
         if let Ok(block) = self.allocator.malloc(place, self.requests.sizes[row], refusal) {
             self.block_of[row] = block;
@@ -111,6 +128,18 @@ impl<'a> Run<'a> {
         }
         self.oom_event.get_or_insert(u64::from(step.event));
         step.what == What::AllocFailed
+    }
+
+    /// Returns what the recording returned before event `event`: garbage collection depends on a cap that no
+    /// recording states.
+    fn collect_as_recorded(&mut self, event: u32) {
+        while let Some(&(at, address)) = self.requests.returned.get(self.returned) {
+            if at >= event {
+                break;
+            }
+            self.returned += 1;
+            self.allocator.return_at(address);
+        }
     }
 
     fn outcome(self) -> Outcome {

@@ -67,6 +67,8 @@ pub struct Requests {
     pub(super) initial: State,
     /// Rows that the initial state may name.
     pub(super) initial_rows: usize,
+    /// Segments returned for a request, as (event, address), in order.
+    pub(super) returned: Vec<(u32, u64)>,
     /// Segments obtained, as (bytes, address), in order.
     pub(super) segments: Vec<(u64, u64)>,
     /// Ranges of expandable segments mapped, as (group, address), in order.
@@ -116,6 +118,12 @@ impl Requests {
     #[must_use]
     pub fn has_failure(&self) -> bool {
         self.steps.iter().any(|step| step.what == What::AllocFailed)
+    }
+
+    /// Whether requests made the allocator return segments: it ran into a limit, or collected garbage.
+    #[must_use]
+    pub fn has_returns(&self) -> bool {
+        !self.returned.is_empty()
     }
 
     /// Whether requests went to private pools.
@@ -216,6 +224,7 @@ impl Requests {
             }
             let row = history.allocation_of_event.get(index).copied().unwrap_or(NONE);
             match events.actions[index] {
+                Action::SegmentFree if is_retried => self.returned.push((event, events.addresses[index])),
                 Action::Alloc if row != NONE => {
                     let what = if is_retried { What::AllocRetried } else { What::Alloc };
                     is_retried = false;

@@ -207,26 +207,18 @@ fn packings_are_placements_without_overlap() {
     }
 }
 
-/// A run that was measured under a cap on reserved bytes.
-struct Capped {
-    conf: &'static str,
-    cap: u64,
-    allocated: u64,
-    reserved: u64,
-    end: Option<u64>,
-    retries: u64,
-    fails: bool,
-}
+/// A run that was measured under a cap on reserved bytes: setting, cap, peak of allocated bytes, of reserved
+/// bytes, reserved at the end, retries, whether it failed.
+type Capped = (&'static str, u64, u64, u64, u64, u64, bool);
 
 fn assert_capped(name: &str, measured: &[Capped]) {
-    for run in measured {
-        let report = answer("torch", name, &[run.conf], Some(run.cap));
-        let found = row(&report, run.conf);
-        let words = format!("{name} under `{}` in {} bytes: {found:?}", run.conf, run.cap);
-        assert_eq!(found.peak_reserved_bytes, run.reserved, "{words}");
-        assert_eq!((found.retries, found.oom_event.is_some()), (run.retries, run.fails), "{words}");
-        assert!(run.end.is_none_or(|end| end == found.end_reserved_bytes), "{words}");
-        assert!(share_off(run.allocated, found.peak_allocated_bytes) < 0.001, "{words}");
+    for &(conf, cap, allocated, reserved, end, retries, fails) in measured {
+        let report = answer("torch", name, &[conf], Some(cap));
+        let found = row(&report, conf);
+        let words = format!("{name} under `{conf}` in {cap} bytes: {found:?}");
+        assert_eq!((found.peak_reserved_bytes, found.end_reserved_bytes), (reserved, end), "{words}");
+        assert_eq!((found.retries, found.oom_event.is_some()), (retries, fails), "{words}");
+        assert!(share_off(allocated, found.peak_allocated_bytes) < 0.001, "{words}");
     }
 }
 
@@ -253,51 +245,43 @@ fn a_workload_on_two_streams_is_predicted() {
 /// The same under caps: garbage collection, retries and a failure, to the byte.
 #[test]
 fn runs_under_a_cap_are_predicted_with_their_retries() {
-    let capped = [
-        Capped {
-            conf: "garbage_collection_threshold:0.6",
-            cap: 782_237_696,
-            allocated: 475_555_840,
-            reserved: 555_745_280,
-            end: None,
-            retries: 0,
-            fails: false,
-        },
-        Capped {
-            conf: "",
-            cap: 664_902_041,
-            allocated: 476_125_184,
-            reserved: 660_602_880,
-            end: Some(627_048_448),
-            retries: 4,
-            fails: false,
-        },
-        Capped {
-            conf: "max_split_size_mb:64",
-            cap: 664_902_041,
-            allocated: 476_125_184,
-            reserved: 660_602_880,
-            end: None,
-            retries: 4,
-            fails: false,
-        },
-        Capped {
-            conf: "expandable_segments:True",
-            cap: 556_793_856,
-            allocated: 449_056_768,
-            reserved: 568_328_192,
-            end: Some(545_259_520),
-            retries: 12,
-            fails: true,
-        },
+    let expandable = "expandable_segments:True";
+    let collected = "garbage_collection_threshold:0.6";
+    let routed = [
+        (collected, 782_237_696, 475_555_840, 555_745_280, 499_122_176, 0, false),
+        ("", 664_902_041, 476_125_184, 660_602_880, 627_048_448, 4, false),
+        ("max_split_size_mb:64", 664_902_041, 476_125_184, 660_602_880, 627_048_448, 4, false),
+        (expandable, 556_793_856, 449_056_768, 568_328_192, 545_259_520, 12, true),
     ];
-    assert_capped("routed.default", &capped);
+    assert_capped("routed.default", &routed);
+    let vision = [
+        (collected, 513_802_240, 360_872_448, 390_070_272, 92_274_688, 0, false),
+        ("", 436_731_904, 360_872_448, 421_527_552, 92_274_688, 2, false),
+        ("max_split_size_mb:64", 436_731_904, 360_872_448, 427_819_008, 92_274_688, 4, false),
+        (expandable, 400_136_601, 348_982_272, 381_681_664, 318_767_104, 2, true),
+    ];
+    assert_capped("vision.default", &vision);
+}
+
+/// Images of random sizes, with the cache emptied now and then.
+#[test]
+fn a_workload_that_empties_the_cache_is_predicted() {
+    let measured = [
+        ("", 360_872_448, 513_802_240),
+        ("expandable_segments:True", 360_500_736, 444_596_224),
+        ("max_split_size_mb:64", 360_872_448, 763_363_328),
+        ("max_split_size_mb:200", 360_872_448, 513_802_240),
+        ("roundup_power2_divisions:8", 361_064_960, 526_385_152),
+        ("garbage_collection_threshold:0.6", 360_872_448, 513_802_240),
+    ];
+    assert_measured("vision.default", &measured);
 }
 
 /// A recording with retries: they come out of the limit that it ran into, not out of its events.
 #[test]
 fn recorded_retries_are_replayed_from_the_limit() {
-    for name in ["routed.default_cap85", "routed.expandable_cap90"] {
+    let capped = ["routed.default_cap85", "routed.expandable_cap90", "vision.default_cap85"];
+    for name in capped.iter().chain(&["vision.gc0.6_cap100", "vision.split64_cap85"]) {
         let found = baseline_of("torch", name);
         assert!(found.is_exact(), "{name}: {:?}", found.first_divergence);
     }

@@ -103,7 +103,7 @@ fn answer(question: &Question<'_>) -> Result<WhatIfReport> {
         settings: scene.finish(settings, &bounds),
         bounds: bounds_row(&bounds),
         changed_lines: changed,
-        notes: notes(device, &recorded),
+        notes: notes(device, &recorded, limit.is_none() && recorded_conf.collects()),
         ..WhatIfReport::default()
     };
     report.recommendation = advice::recommend(&report);
@@ -273,8 +273,14 @@ fn baseline_row(conf: &Conf, base: &Baseline) -> BaselineRow {
     }
 }
 
-fn notes(device: &DeviceTrace, requests: &Requests) -> Vec<String> {
+fn notes(device: &DeviceTrace, requests: &Requests, collects_under_unknown: bool) -> Vec<String> {
     let mut notes = Vec::new();
+    if collects_under_unknown && requests.has_returns() {
+        notes.push(
+            "Garbage was collected under a cap that the recording does not state; without --memory the settings are replayed without one."
+                .to_owned(),
+        );
+    }
     if requests.starts_late() {
         notes.push(
             "The recording starts late: every replay begins with the blocks and segments that were there, as the recorded settings had left them."

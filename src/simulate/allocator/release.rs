@@ -119,6 +119,22 @@ impl Allocator<'_> {
             .collect()
     }
 
+    /// Whether the settings ask for garbage collection, acting or not.
+    pub(in crate::simulate) fn conf_collects(&self) -> bool {
+        self.conf.collects()
+    }
+
+    /// Returns the whole cached segment at `address`, if there is one.
+    pub(in crate::simulate) fn return_at(&mut self, address: u64) {
+        if !self.may_walk() {
+            return;
+        }
+        let whole = self.whole_cached(|_| true);
+        if let Some(&index) = whole.iter().find(|&&index| self.blocks.get(index).address == address) {
+            self.return_segment(index);
+        }
+    }
+
     fn return_segment(&mut self, index: u32) {
         let block = *self.blocks.get(index);
         debug_assert_eq!(block.usage, Use::Free, "only free blocks go back");
