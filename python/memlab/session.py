@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 
-from . import facts, gate, modules, records, warn
+from . import facts, gate, modules, records, spawned, warn
 from .backend import Torch, Unusable
 from .observe import Observers
 from .options import Options, file_name
@@ -153,6 +153,8 @@ def _in_child():
         modules.remove()
         session.recorder.forget()
 
+
+spawned.watch(lambda: current() is not None)
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)

@@ -262,3 +262,21 @@ def test_place_in_a_distributed_job_is_in_the_trace(python, tmp_path):
     assert "command" not in process_facts["other"] and "host" not in process_facts["other"]
 
 
+
+
+def test_spawned_workers_are_said_once_to_be_left_out(python, tmp_path):
+    path = tmp_path / "trace.msgpack"
+    workers = """
+import multiprocessing
+spawn = multiprocessing.get_context("spawn")
+workers = [spawn.Process(target=os.getpid) for _ in range(2)]
+start()
+for worker in workers: worker.start()
+for worker in workers: worker.join()
+work(); session.stop(); ready()
+"""
+    process = python(BEGIN + workers, path)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0 and "ready" in out
+    assert err.count("spawns are not recorded") == 1, err
+    assert Trace(path).whole
