@@ -6,6 +6,7 @@
 
 mod device;
 mod export;
+mod findings;
 mod recorded;
 mod rows;
 mod whatif;
@@ -62,6 +63,7 @@ pub fn analyze(path: &str, trace: &Trace, options: &Options) -> Result<TraceRepo
         complete &= report.self_check.as_ref().is_none_or(|check| check.missing_allocations == 0);
         reports.push(report);
     }
+    let findings = reports.iter().flat_map(findings::of_device).collect();
     Ok(TraceReport {
         path: path.to_owned(),
         format: trace.format.name(),
@@ -71,7 +73,7 @@ pub fn analyze(path: &str, trace: &Trace, options: &Options) -> Result<TraceRepo
         allocator_conf: trace.settings.conf().to_owned(),
         process: rows::process(&trace.process),
         devices: reports,
-        findings: Vec::new(),
+        findings,
     })
 }
 

@@ -428,3 +428,18 @@ fn a_window_has_the_counters_of_its_last_event() {
         assert_eq!(device.end.requested_bytes, stats["requested_bytes.all.current"], "up to event {end}");
     }
 }
+
+/// The same program ran through under expandable segments, with 1,992,294,400 bytes reserved.
+#[test]
+fn a_finding_of_fragmentation_carries_what_its_remedy_saves() {
+    let findings = &analyzed("gpu", "fragmentation_oom").report.findings;
+    let finding = findings.iter().find(|finding| finding.rule == "fragmentation").expect("it fired");
+    assert_eq!(finding.bytes, 900 * MIB);
+    assert_eq!(finding.evidence["stranded_blocks"], 60);
+    assert_eq!(finding.evidence["remedy_conf"], "expandable_segments:True");
+    assert_eq!(finding.evidence["remedy_fits"], true);
+    assert_eq!(finding.evidence["remedy_peak_reserved_bytes"], 1_992_294_400_u64);
+    assert!(finding.remedy.contains("expandable_segments:True"), "{}", finding.remedy);
+    assert_eq!(finding.lines[0].function, "fragmentation_oom");
+    assert!(analyzed("gpu", "capacity_oom").report.findings.is_empty());
+}
