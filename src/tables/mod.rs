@@ -23,6 +23,7 @@ mod steps;
 mod sums;
 mod tags;
 mod timeline;
+mod usages;
 mod user_code;
 mod walk;
 mod window;

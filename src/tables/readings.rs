@@ -7,7 +7,7 @@ use crate::model::{Action, DeviceTrace, Sample, Trace};
 use crate::rebuild::{History, Moment, Usage};
 
 use super::clock::Clock;
-use super::walk::{Tally, Totals, Walk};
+use super::usages::each_usage;
 
 /// Most points of a series; of a stretch the highest is kept.
 const MAX_POINTS: usize = 240;
@@ -152,66 +152,16 @@ impl<'a> Row<'a> {
 fn fill(rows: &mut [Row<'_>], device: &DeviceTrace, history: &History) {
     let mut order: Vec<usize> = (0..rows.len()).filter(|&row| rows[row].moment.is_some()).collect();
     order.sort_by_key(|&row| rows[row].moment);
-    let mut meter = Meter {
-        history,
-        totals: Totals::new(history),
-        requested: 0,
-        rows,
-        order,
-        next: 0,
-        allocs: 0,
-        device,
-    };
-    Walk::new(history).run(&mut meter);
-}
-
-struct Meter<'a, 'r, 's> {
-    history: &'a History,
-    device: &'a DeviceTrace,
-    totals: Totals<'a>,
-    requested: u64,
-    rows: &'r mut [Row<'s>],
-    order: Vec<usize>,
-    next: usize,
-    allocs: u64,
-}
-
-impl Tally for Meter<'_, '_, '_> {
-    fn alloc(&mut self, row: usize) {
-        self.totals.alloc(row);
-        self.requested = self.requested.saturating_add(self.history.allocations.requested_bytes[row]);
-    }
-
-    fn free(&mut self, row: usize) {
-        self.totals.free(row);
-    }
-
-    fn complete(&mut self, row: usize) {
-        self.totals.complete(row);
-        self.requested = self.requested.saturating_sub(self.history.allocations.requested_bytes[row]);
-    }
-
-    fn hold(&mut self, range: usize) {
-        self.totals.hold(range);
-    }
-
-    fn release(&mut self, range: usize) {
-        self.totals.release(range);
-    }
-
-    fn arrive(&mut self, moment: Moment) {
-        let event = moment.event().and_then(|event| self.device.events.actions.get(event as usize));
-        self.allocs += u64::from(event == Some(&Action::Alloc));
-        while let Some(&row) = self.order.get(self.next) {
-            let row = &mut self.rows[row];
-            if row.moment != Some(moment) {
-                break;
-            }
-            row.usage = Usage { requested_bytes: self.requested, ..self.totals.usage };
-            row.alloc_events = self.allocs;
-            self.next += 1;
+    let (mut next, mut allocs) = (0, 0);
+    each_usage(history, |moment, usage| {
+        let event = moment.event().and_then(|event| device.events.actions.get(event as usize));
+        allocs += u64::from(event == Some(&Action::Alloc));
+        while let Some(&row) = order.get(next).filter(|&&row| rows[row].moment == Some(moment)) {
+            rows[row].usage = usage;
+            rows[row].alloc_events = allocs;
+            next += 1;
         }
-    }
+    });
 }
 
 fn outside(rows: &[Row<'_>]) -> Option<Outside> {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::rebuild::{History, Moment, Peaks, Usage};
 
-use super::walk::{Tally, Totals, Walk};
+use super::usages::each_usage;
 
 /// Counters over the moments from before the first event of a window to after its last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,61 +21,18 @@ pub struct WindowUsage {
 #[must_use]
 pub fn window_usage(history: &History, window: &Range<u64>) -> WindowUsage {
     let (from, to) = (Moment(window.start), Moment(window.end));
-    let mut watch = Watch {
-        history,
-        totals: Totals::new(history),
-        requested: 0,
-        from,
-        to,
-        found: WindowUsage::default(),
-    };
-    Walk::new(history).run(&mut watch);
-    watch.found
-}
-
-struct Watch<'a> {
-    history: &'a History,
-    totals: Totals<'a>,
-    requested: u64,
-    from: Moment,
-    to: Moment,
-    found: WindowUsage,
-}
-
-impl Tally for Watch<'_> {
-    fn alloc(&mut self, row: usize) {
-        self.totals.alloc(row);
-        self.requested = self.requested.saturating_add(self.history.allocations.requested_bytes[row]);
-    }
-
-    fn free(&mut self, row: usize) {
-        self.totals.free(row);
-    }
-
-    fn complete(&mut self, row: usize) {
-        self.totals.complete(row);
-        self.requested = self.requested.saturating_sub(self.history.allocations.requested_bytes[row]);
-    }
-
-    fn hold(&mut self, range: usize) {
-        self.totals.hold(range);
-    }
-
-    fn release(&mut self, range: usize) {
-        self.totals.release(range);
-    }
-
-    fn arrive(&mut self, moment: Moment) {
-        let usage = Usage { requested_bytes: self.requested, ..self.totals.usage };
-        if moment == self.from {
-            self.found.initial = usage;
-            self.found.peaks = Peaks::starting_at(usage, moment);
+    let mut found = WindowUsage::default();
+    each_usage(history, |moment, usage| {
+        if moment == from {
+            found.initial = usage;
+            found.peaks = Peaks::starting_at(usage, moment);
         }
-        if self.from <= moment && moment <= self.to {
-            self.found.peaks.raise(usage, moment);
-            self.found.end = usage;
+        if from <= moment && moment <= to {
+            found.peaks.raise(usage, moment);
+            found.end = usage;
         }
-    }
+    });
+    found
 }
 
 #[cfg(test)]

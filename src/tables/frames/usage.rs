@@ -4,8 +4,8 @@ use polars::prelude::{Column, DataFrame};
 
 use crate::error::Result;
 use crate::model::DeviceTrace;
-use crate::rebuild::{History, Moment, Usage};
-use crate::tables::walk::{Tally, Totals, Walk};
+use crate::rebuild::{History, Usage};
+use crate::tables::usages::each_usage;
 
 use super::{frame, time_of};
 
@@ -23,10 +23,8 @@ use super::{frame, time_of};
 /// # Errors
 /// When the table engine refuses the table, which would be a fault of memlab.
 pub fn usage_frame(device: &DeviceTrace, history: &History) -> Result<DataFrame> {
-    let rows = Vec::with_capacity(history.allocation_of_event.len() + 1);
-    let mut record = Record { history, totals: Totals::new(history), requested_bytes: 0, usage: rows };
-    Walk::new(history).run(&mut record);
-    let usage = record.usage;
+    let mut usage: Vec<Usage> = Vec::with_capacity(history.allocation_of_event.len() + 1);
+    each_usage(history, |_, counters| usage.push(counters));
     let events: Vec<Option<u32>> = (0..usage.len() as u32).map(|moment| moment.checked_sub(1)).collect();
     let times: Vec<_> = events.iter().map(|&event| time_of(device, event)).collect();
     let counter = |name: &str, of: fn(&Usage) -> u64| {
@@ -43,41 +41,4 @@ pub fn usage_frame(device: &DeviceTrace, history: &History) -> Result<DataFrame>
             counter("reserved_bytes", |usage| usage.reserved_bytes),
         ],
     )
-}
-
-struct Record<'a> {
-    history: &'a History,
-    totals: Totals<'a>,
-    requested_bytes: u64,
-    usage: Vec<Usage>,
-}
-
-impl Tally for Record<'_> {
-    fn alloc(&mut self, row: usize) {
-        self.totals.alloc(row);
-        let bytes = self.history.allocations.requested_bytes[row];
-        self.requested_bytes = self.requested_bytes.saturating_add(bytes);
-    }
-
-    fn free(&mut self, row: usize) {
-        self.totals.free(row);
-    }
-
-    fn complete(&mut self, row: usize) {
-        self.totals.complete(row);
-        let bytes = self.history.allocations.requested_bytes[row];
-        self.requested_bytes = self.requested_bytes.saturating_sub(bytes);
-    }
-
-    fn hold(&mut self, range: usize) {
-        self.totals.hold(range);
-    }
-
-    fn release(&mut self, range: usize) {
-        self.totals.release(range);
-    }
-
-    fn arrive(&mut self, _moment: Moment) {
-        self.usage.push(Usage { requested_bytes: self.requested_bytes, ..self.totals.usage });
-    }
 }

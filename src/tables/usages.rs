@@ -1,0 +1,55 @@
+//! The four counters at every moment of a history.
+//!
+//! Owns the one tally that also adds up requested bytes, for those who want every counter; most tallies do not
+//! and keep to [`Totals`]. What is done with the counters belongs to the caller.
+
+use crate::rebuild::{History, Moment, Usage};
+
+use super::walk::{Tally, Totals, Walk};
+
+/// Calls `visit` with the counters at every moment, from before the first event to after the last.
+pub(super) fn each_usage(history: &History, visit: impl FnMut(Moment, Usage)) {
+    Walk::new(history).run(&mut Counters {
+        history,
+        totals: Totals::new(history),
+        requested_bytes: 0,
+        visit,
+    });
+}
+
+struct Counters<'a, F> {
+    history: &'a History,
+    totals: Totals<'a>,
+    requested_bytes: u64,
+    visit: F,
+}
+
+impl<F: FnMut(Moment, Usage)> Tally for Counters<'_, F> {
+    fn alloc(&mut self, row: usize) {
+        self.totals.alloc(row);
+        let bytes = self.history.allocations.requested_bytes[row];
+        self.requested_bytes = self.requested_bytes.saturating_add(bytes);
+    }
+
+    fn free(&mut self, row: usize) {
+        self.totals.free(row);
+    }
+
+    fn complete(&mut self, row: usize) {
+        self.totals.complete(row);
+        let bytes = self.history.allocations.requested_bytes[row];
+        self.requested_bytes = self.requested_bytes.saturating_sub(bytes);
+    }
+
+    fn hold(&mut self, range: usize) {
+        self.totals.hold(range);
+    }
+
+    fn release(&mut self, range: usize) {
+        self.totals.release(range);
+    }
+
+    fn arrive(&mut self, moment: Moment) {
+        (self.visit)(moment, Usage { requested_bytes: self.requested_bytes, ..self.totals.usage });
+    }
+}
