@@ -3,18 +3,28 @@
 use std::ops::Range;
 
 use crate::error::Result;
-use crate::findings::{OomFacts, judge};
+use crate::findings::{self, DeviceFacts, Finding, JudgedOom, OomFacts, Scene, States, judge};
 use crate::model::{DeviceTrace, Trace, Warnings};
 use crate::rebuild::{History, Moment, NONE, OomEvent, State, rebuild};
 use crate::report::{
     DeviceReport, Fragmentation, FragmentationRow, HelpRow, HistoryRow, OomRow, StepsRow, Timeline,
 };
 use crate::tables::{
-    self, Grouping, INFERENCE_RULE, LINE_RULE, LineTable, MODULE_RULE, StepTable, TimelineExtent,
+    self, GroupBy, Grouping, INFERENCE_RULE, LINE_RULE, LineTable, MODULE_RULE, StepTable, TimelineExtent,
     WindowUsage, pools,
 };
 
-use super::{Options, recorded, rows, whatif};
+use super::{Options, findings as told, recorded, rows, whatif};
+
+/// What the analysis of one device gives.
+pub(super) struct Analyzed {
+    pub(super) report: DeviceReport,
+    pub(super) findings: Vec<Finding>,
+    /// For rules over several devices or files.
+    pub(super) facts: DeviceFacts,
+    /// Those of the rebuilding; those of reading are the trace's.
+    pub(super) warnings: Warnings,
+}
 
 /// Everything that is computed once and read by several parts of the report.
 struct Work<'a> {
@@ -27,12 +37,8 @@ struct Work<'a> {
     usage: WindowUsage,
 }
 
-/// Analyses one device. The warnings are those of the rebuilding; those of reading are the trace's.
-pub(super) fn analyze(
-    trace: &Trace,
-    device: &DeviceTrace,
-    options: &Options,
-) -> Result<(DeviceReport, Warnings)> {
+/// Analyses one device.
+pub(super) fn analyze(trace: &Trace, device: &DeviceTrace, options: &Options) -> Result<Analyzed> {
     let history = rebuild(trace, device);
     let window = options.window.as_ref().map_or(0..history.events, |asked| clamp(asked, history.events));
     let grouping = Grouping::build(trace, device, &history, options.group_by);
@@ -44,6 +50,22 @@ pub(super) fn analyze(
     let facts = trace.process.devices.iter().find(|facts| facts.device == device.device);
     let total_bytes = facts.and_then(|facts| facts.total_bytes).or_else(|| sampled_total(trace, device));
     let readings = tables::readings(trace, device, &history);
+    let ooms: Vec<JudgedOom> = work.ooms().map(|oom| work.judged(oom, total_bytes)).collect();
+    let what_would_help = work.what_would_help(options);
+    let by_line =
+        (grouping.by != GroupBy::Line).then(|| Grouping::build(trace, device, &history, GroupBy::Line));
+    let scene = Scene {
+        trace,
+        device,
+        history: &history,
+        lines: by_line.as_ref().unwrap_or(&grouping),
+        steps: &steps,
+        ooms: &ooms,
+        total_bytes,
+        setting: what_would_help.as_ref().and_then(told::setting),
+        states: States::default(),
+    };
+    let (findings, summed) = (findings::of_device(&scene)?, told::facts(&scene));
     let self_check = readings.as_ref().and_then(recorded::self_check);
     let report = DeviceReport {
         device: device.device.0,
@@ -61,7 +83,7 @@ pub(super) fn analyze(
         lines: table.rows(trace, &grouping, options.top).into_iter().map(rows::line).collect(),
         lines_left_out: options.top.map_or(0, |top| table.entries.len().saturating_sub(top)) as u64,
         unattributed: rows::figures(&table.unattributed),
-        ooms: work.ooms().map(|oom| work.oom(oom, total_bytes)).collect(),
+        ooms: ooms.iter().map(|judged| work.oom(judged)).collect(),
         steps: StepsRow { source: steps.source.name().to_owned(), count: steps.rows.len() as u64 },
         pools: pools(&at_peak).into_iter().map(|row| rows::pool(&row)).collect(),
         modules: tables::modules(device, &history, &grouping).map(|table| recorded::modules(trace, table)),
@@ -69,14 +91,14 @@ pub(super) fn analyze(
             .map(|names| recorded::census(trace, &history, &grouping, names)),
         outside: readings.as_ref().and_then(recorded::outside),
         self_check,
-        what_would_help: work.what_would_help(options),
+        what_would_help,
         timeline: if options.with_pictures { work.timeline(&table, &steps) } else { Timeline::default() },
     };
-    let mut warnings = history.warnings;
+    let mut warnings = history.warnings.clone();
     if let Some(check) = &report.self_check {
         recorded::warn_of_check(report.device, check, &mut warnings);
     }
-    Ok((report, warnings))
+    Ok(Analyzed { report, findings, facts: summed, warnings })
 }
 
 /// The device's memory as a sample states it, for recordings without facts of their devices.
@@ -149,7 +171,7 @@ impl Work<'_> {
         is_asked.then(|| whatif::help(self.trace, self.device, self.history)).flatten()
     }
 
-    fn oom(&self, oom: &OomEvent, total_bytes: Option<u64>) -> OomRow {
+    fn judged(&self, oom: &OomEvent, total_bytes: Option<u64>) -> JudgedOom {
         let verdict = judge(&OomFacts {
             oom,
             state: &self.history.state_at(Moment(oom.event)),
@@ -159,8 +181,12 @@ impl Work<'_> {
             settings: &self.trace.settings,
             memory_fraction: self.trace.memory_fraction(self.device.device),
         });
-        let line = self.grouping.key_of_stack(oom.stack).map(|key| key.label(self.trace));
-        rows::oom(oom, verdict, line)
+        JudgedOom { oom: *oom, verdict }
+    }
+
+    fn oom(&self, judged: &JudgedOom) -> OomRow {
+        let line = self.grouping.key_of_stack(judged.oom.stack).map(|key| key.label(self.trace));
+        rows::oom(&judged.oom, &judged.verdict, line)
     }
 
     fn timeline(&self, table: &LineTable, steps: &StepTable) -> Timeline {

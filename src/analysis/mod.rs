@@ -58,12 +58,18 @@ pub fn analyze(path: &str, trace: &Trace, options: &Options) -> Result<TraceRepo
     let mut warnings: Warnings = trace.warnings.clone();
     let mut complete = recorded::is_whole(trace, &mut warnings) && trace.complete;
     let mut reports = Vec::with_capacity(analysed.len());
-    for (report, found) in analysed {
-        warnings.merge(found);
-        complete &= report.self_check.as_ref().is_none_or(|check| check.missing_allocations == 0);
-        reports.push(report);
+    let (mut found, mut facts) = (Vec::new(), Vec::new());
+    for device in analysed {
+        warnings.merge(device.warnings);
+        let check = device.report.self_check.as_ref();
+        complete &= check.is_none_or(|check| check.missing_allocations == 0);
+        reports.push(device.report);
+        found.extend(device.findings);
+        facts.push(device.facts);
     }
-    let findings = reports.iter().flat_map(findings::of_device).collect();
+    found.extend(crate::findings::of_trace(trace, &facts));
+    found.sort_by_key(|finding| finding.severity);
+    let findings = found.into_iter().map(findings::row).collect();
     Ok(TraceReport {
         path: path.to_owned(),
         format: trace.format.name(),

@@ -120,13 +120,13 @@ fn pin(trace: &Trace, grouping: &Grouping, row: &Pin) -> PinRow {
     }
 }
 
-pub(super) fn oom(oom: &OomEvent, verdict: Verdict, line: Option<String>) -> OomRow {
+pub(super) fn oom(oom: &OomEvent, verdict: &Verdict, line: Option<String>) -> OomRow {
     OomRow {
         event: oom.event,
         requested_bytes: oom.size,
         device_free_bytes: Some(oom.device_free_bytes),
         verdict: verdict.kind.name().to_owned(),
-        explanation: verdict.explanation,
+        explanation: verdict.explanation.clone(),
         largest_free_block_bytes: verdict.largest_free_block_bytes,
         reserved_bytes: oom.usage.reserved_bytes,
         active_bytes: oom.usage.active_bytes,

@@ -1,0 +1,16 @@
+//! `conflicting-settings`: allocator settings that fight or do nothing.
+
+use crate::error::Result;
+use crate::findings::{Check, Finding, Guide, Rule, Scene};
+
+/// The rule.
+pub(crate) static RULE: Rule = Rule {
+    name: "conflicting-settings",
+    heading: "Allocator settings that fight or do nothing",
+    guide: Guide { says: "TODO", fires: "TODO", why: "TODO", needs: "TODO", is_not: "TODO", remedy: "TODO" },
+    check: Check::Device(find),
+};
+
+fn find(_scene: &Scene<'_>) -> Result<Vec<Finding>> {
+    Ok(Vec::new())
+}

@@ -1,0 +1,16 @@
+//! `near-capacity`: nearly full: the free rest is crumbs.
+
+use crate::error::Result;
+use crate::findings::{Check, Finding, Guide, Rule, Scene};
+
+/// The rule.
+pub(crate) static RULE: Rule = Rule {
+    name: "near-capacity",
+    heading: "Nearly full: the free rest is crumbs",
+    guide: Guide { says: "TODO", fires: "TODO", why: "TODO", needs: "TODO", is_not: "TODO", remedy: "TODO" },
+    check: Check::Device(find),
+};
+
+fn find(_scene: &Scene<'_>) -> Result<Vec<Finding>> {
+    Ok(Vec::new())
+}

@@ -1,0 +1,16 @@
+//! `reference-cycle`: tensors that only the garbage collector frees.
+
+use crate::error::Result;
+use crate::findings::{Check, Finding, Guide, Rule, Scene};
+
+/// The rule.
+pub(crate) static RULE: Rule = Rule {
+    name: "reference-cycle",
+    heading: "Tensors that only the garbage collector frees",
+    guide: Guide { says: "TODO", fires: "TODO", why: "TODO", needs: "TODO", is_not: "TODO", remedy: "TODO" },
+    check: Check::Device(find),
+};
+
+fn find(_scene: &Scene<'_>) -> Result<Vec<Finding>> {
+    Ok(Vec::new())
+}

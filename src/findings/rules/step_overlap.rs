@@ -1,0 +1,16 @@
+//! `step-overlap`: the step before is still alive.
+
+use crate::error::Result;
+use crate::findings::{Check, Finding, Guide, Rule, Scene};
+
+/// The rule.
+pub(crate) static RULE: Rule = Rule {
+    name: "step-overlap",
+    heading: "The step before is still alive",
+    guide: Guide { says: "TODO", fires: "TODO", why: "TODO", needs: "TODO", is_not: "TODO", remedy: "TODO" },
+    check: Check::Device(find),
+};
+
+fn find(_scene: &Scene<'_>) -> Result<Vec<Finding>> {
+    Ok(Vec::new())
+}

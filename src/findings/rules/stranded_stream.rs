@@ -1,0 +1,16 @@
+//! `stranded-stream`: free memory that only another stream may use.
+
+use crate::error::Result;
+use crate::findings::{Check, Finding, Guide, Rule, Scene};
+
+/// The rule.
+pub(crate) static RULE: Rule = Rule {
+    name: "stranded-stream",
+    heading: "Free memory that only another stream may use",
+    guide: Guide { says: "TODO", fires: "TODO", why: "TODO", needs: "TODO", is_not: "TODO", remedy: "TODO" },
+    check: Check::Device(find),
+};
+
+fn find(_scene: &Scene<'_>) -> Result<Vec<Finding>> {
+    Ok(Vec::new())
+}

@@ -1,0 +1,210 @@
+//! All that a rule may look at on one device.
+//!
+//! Owns what several rules ask for (states, lines, sums), computed once and when first asked for. Judges
+//! nothing.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use crate::model::{DeviceId, DeviceTrace, Settings, StackId, Trace};
+use crate::rebuild::{History, Moment, OomEvent, State};
+use crate::tables::{GroupKey, Grouping, StepTable};
+
+use super::{LineBytes, Verdict};
+
+/// A failed request with its verdict.
+#[derive(Clone, Debug)]
+pub struct JudgedOom {
+    /// The event.
+    pub oom: OomEvent,
+    /// Why it failed.
+    pub verdict: Verdict,
+}
+
+/// The allocator setting that a replay recommends.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SettingHelp {
+    /// Text of `PYTORCH_CUDA_ALLOC_CONF`.
+    pub conf: String,
+    /// Why.
+    pub reason: String,
+    /// Whether every request is served under it.
+    pub fits: bool,
+    /// The most that is reserved under it.
+    pub peak_reserved_bytes: u64,
+    /// By how much that is less than recorded; negative when it is more.
+    pub saved_bytes: i64,
+}
+
+/// One device, from its events to its tables.
+#[derive(Debug)]
+pub struct Scene<'a> {
+    /// The recording.
+    pub trace: &'a Trace,
+    /// The device's part of it.
+    pub device: &'a DeviceTrace,
+    /// What happened.
+    pub history: &'a History,
+    /// Allocations by line, whatever the report groups by.
+    pub lines: &'a Grouping,
+    /// Steps.
+    pub steps: &'a StepTable,
+    /// Failed requests that the report looks at, in order.
+    pub ooms: &'a [JudgedOom],
+    /// Memory of the device, when recorded.
+    pub total_bytes: Option<u64>,
+    /// What a replay recommends; `None` when nothing was replayed, or nothing helps.
+    pub setting: Option<SettingHelp>,
+    /// Lazily computed; see the methods.
+    pub states: States,
+}
+
+/// States that several rules look at.
+#[derive(Debug, Default)]
+pub struct States {
+    reserved_peak: OnceLock<State>,
+    end: OnceLock<State>,
+    last_oom: OnceLock<Option<State>>,
+}
+
+impl Scene<'_> {
+    /// Index of the device.
+    #[must_use]
+    pub fn id(&self) -> DeviceId {
+        self.device.device
+    }
+
+    /// Allocator settings in force.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.trace.settings
+    }
+
+    /// The allocator when reserved bytes peak.
+    #[must_use]
+    pub fn at_reserved_peak(&self) -> &State {
+        let moment = self.history.peaks.reserved.moment;
+        self.states.reserved_peak.get_or_init(|| self.history.state_at(moment))
+    }
+
+    /// The allocator after the last event.
+    #[must_use]
+    pub fn at_end(&self) -> &State {
+        self.states.end.get_or_init(|| self.history.state_at(Moment(self.history.events)))
+    }
+
+    /// The allocator at the last failed request.
+    #[must_use]
+    pub fn at_last_oom(&self) -> Option<&State> {
+        let state = || self.ooms.last().map(|oom| self.history.state_at(Moment(oom.oom.event)));
+        self.states.last_oom.get_or_init(state).as_ref()
+    }
+
+    /// The line that allocation `row` is charged to, with `bytes`; `None` when no line is known.
+    #[must_use]
+    pub fn line_of(&self, row: usize, bytes: u64) -> Option<LineBytes> {
+        self.named(self.lines.key_of_allocation(row)?, bytes)
+    }
+
+    /// The line of a stack (of an OOM, of a segment), with `bytes`.
+    #[must_use]
+    pub fn line_of_stack(&self, stack: StackId, bytes: u64) -> Option<LineBytes> {
+        self.named(self.lines.key_of_stack(stack)?, bytes)
+    }
+
+    /// The group of a line's number in [`Scene::lines`] as a line.
+    #[must_use]
+    pub fn line_of_group(&self, group: u32, bytes: u64) -> Option<LineBytes> {
+        self.named(self.lines.keys.get(group as usize)?, bytes)
+    }
+
+    /// Adds up `(row, bytes)` by line, most bytes first; rows without a line are left out.
+    #[must_use]
+    pub fn by_line(&self, rows: impl IntoIterator<Item = (usize, u64)>) -> Vec<LineBytes> {
+        let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
+        for (row, bytes) in rows {
+            if let Some(&group) = self.lines.of_allocation.get(row) {
+                let sum = sums.entry(group).or_default();
+                *sum = sum.saturating_add(bytes);
+            }
+        }
+        let mut lines: Vec<LineBytes> =
+            sums.into_iter().filter_map(|(group, bytes)| self.line_of_group(group, bytes)).collect();
+        lines.sort_by_key(|line| std::cmp::Reverse(line.bytes));
+        lines
+    }
+
+    /// Rows of the allocations that are allocated at `moment`. A scan of all of them.
+    pub fn live_at(&self, moment: Moment) -> impl Iterator<Item = usize> + '_ {
+        let rows = &self.history.allocations;
+        (0..rows.len()).filter(move |&row| rows.is_allocated_at(row, moment))
+    }
+
+    fn named(&self, key: &GroupKey, bytes: u64) -> Option<LineBytes> {
+        Some(LineBytes {
+            file: key.module.clone().or_else(|| key.file(self.trace).map(str::to_owned))?,
+            line: key.line.unwrap_or(0),
+            function: key.function(self.trace).unwrap_or_default().to_owned(),
+            bytes,
+        })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod samples {
+    //! Scenes of small traces, for the tests of rules.
+    #![allow(clippy::unwrap_used)]
+
+    use crate::findings::{Finding, OomFacts, Rule, judge, rule};
+    use crate::model::{PoolId, Trace};
+    use crate::rebuild::{Moment, rebuild};
+    use crate::tables::{GroupBy, Grouping, steps};
+
+    use super::{JudgedOom, Scene, States};
+    use crate::findings::Check;
+
+    /// Calls `look` with the scene of `trace`'s first device.
+    pub(crate) fn with_scene<T>(
+        trace: &Trace,
+        total_bytes: Option<u64>,
+        look: impl FnOnce(&Scene) -> T,
+    ) -> T {
+        let device = &trace.devices[0];
+        let history = rebuild(trace, device);
+        let lines = Grouping::build(trace, device, &history, GroupBy::Line);
+        let table = steps(trace, device, &history);
+        let judged = |oom: &crate::rebuild::OomEvent| JudgedOom {
+            oom: *oom,
+            verdict: judge(&OomFacts {
+                oom,
+                state: &history.state_at(Moment(oom.event)),
+                pool: trace.event_pool(device, oom.event as usize).unwrap_or(PoolId::DEFAULT),
+                total_bytes,
+                peaks: &history.peaks,
+                settings: &trace.settings,
+                memory_fraction: trace.memory_fraction(device.device),
+            }),
+        };
+        let ooms: Vec<_> = history.ooms.iter().map(judged).collect();
+        look(&Scene {
+            trace,
+            device,
+            history: &history,
+            lines: &lines,
+            steps: &table,
+            ooms: &ooms,
+            total_bytes,
+            setting: None,
+            states: States::default(),
+        })
+    }
+
+    /// What the rule called `name` finds on the first device of `trace`.
+    pub(crate) fn found(name: &str, trace: &Trace, total_bytes: Option<u64>) -> Vec<Finding> {
+        let rule: &Rule = rule(name).unwrap();
+        match rule.check {
+            Check::Device(check) => with_scene(trace, total_bytes, |scene| check(scene).unwrap()),
+            _ => panic!("{name} is not a rule over one device"),
+        }
+    }
+}
