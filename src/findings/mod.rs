@@ -5,6 +5,8 @@
 
 mod facts;
 mod finding;
+mod growth;
+mod holders;
 mod rule;
 mod rules;
 mod scene;

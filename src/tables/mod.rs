@@ -4,18 +4,22 @@
 //! over events is plain Rust over columns; group-bys, joins and sorts are Polars' work. Does not own the
 //! meaning of an event (`rebuild`) nor how a figure is shown (`report`).
 
+mod bursts;
 mod clock;
 mod fragmentation;
 mod frames;
 mod group;
 mod group_by;
 mod inference;
+mod left_behind;
 mod line_pass;
 mod lines;
 mod module;
 mod module_groups;
 mod modules;
 mod names;
+mod origins;
+mod pace;
 mod pins;
 mod pools;
 mod readings;
@@ -33,15 +37,19 @@ mod write;
 #[allow(clippy::unwrap_used)]
 mod replay;
 
+pub use bursts::{Burst, Bursts, Together, bursts};
 pub use fragmentation::{Fragmentation, HoleClass, fragmentation};
 pub use frames::{allocations_frame, lines_frame, segments_frame, steps_frame, usage_frame};
 pub use group::{GroupKey, Grouping};
 pub use group_by::GroupBy;
 pub use inference::{INFERENCE_RULE, Passes, StackFacts, stack_facts};
+pub use left_behind::{Kept, LeftBehind, ReleasedLate, left_behind};
 pub use lines::{Figures, LineEntry, LineTable, LineTableRow, lines};
 pub use module_groups::ModuleGroups;
 pub use modules::{ModuleRow, ModuleTable, PhaseFigures, modules};
 pub use names::{CategoryRow, HolderRow, Names, TensorRow, UNKNOWN_KIND, names};
+pub use origins::Origins;
+pub use pace::Pace;
 pub use pins::Pin;
 pub use pools::{PoolUse, pools};
 pub use readings::{Difference, Outside, OutsidePoint, Readings, SelfCheck, readings};

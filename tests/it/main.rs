@@ -12,6 +12,7 @@ mod escaping;
 mod exactness;
 mod floors;
 mod fragmentation;
+mod growth;
 mod hostile;
 mod inputs;
 mod lines;
