@@ -1,7 +1,8 @@
 //! Steps that can be compared with one another, as ranges of events.
 //!
-//! Owns which steps these are: a step without events on the device says nothing, and a last step that did far
-//! less or far more than the others was cut off, or has the end of the program in it. Owns also the moment at
+//! Owns which steps these are: a step without events on the device says nothing, and a last step that asked
+//! for less than any other, failed, or did far more than the others was cut off or has the end of the program
+//! in it. Owns also the moment at
 //! which a step is over: right after its last allocation, so that a program's tearing down is not part of it.
 
 use std::ops::Range;
@@ -62,12 +63,16 @@ impl Pace {
         let initial = alloc_events.iter().take_while(|&&event| event == NONE).count();
         let begun = &alloc_events[initial..];
         let before = |event: u64| begun.partition_point(|&alloc| u64::from(alloc) < event);
-        let mut requests: Vec<usize> =
-            self.spans.iter().map(|span| before(span.end).saturating_sub(before(span.start))).collect();
-        let last = requests.last().copied().unwrap_or_default();
-        requests.sort_unstable();
-        let median = requests.get(requests.len() / 2).copied().unwrap_or_default();
-        if last * 2 < median || last > median.saturating_mul(2) {
+        let requests = |span: &Range<u64>| before(span.end).saturating_sub(before(span.start));
+        let mut others: Vec<usize> = self.spans.iter().map(requests).collect();
+        let last = others.pop().unwrap_or_default();
+        others.sort_unstable();
+        let (fewest, usual) = (others.first().copied(), others.get(others.len() / 2).copied());
+        let failed = |span: &Range<u64>| history.ooms.iter().any(|oom| span.contains(&oom.event));
+        if fewest.is_some_and(|fewest| last < fewest)
+            || usual.is_some_and(|usual| last > usual.saturating_mul(2))
+            || self.spans.last().is_some_and(failed)
+        {
             self.spans.pop();
             self.rows.pop();
         }

@@ -110,7 +110,7 @@ fn unending(kept: &[(usize, u32)], settled: usize, last: usize) -> Option<Rhythm
     let (count, width) = (busy.len() as f64, (end - start) as f64);
     let mean = busy.iter().map(|&(step, _)| (step - start) as f64).sum::<f64>() / count;
     let off_by = width / (12.0 * count).sqrt();
-    let goes_on = (mean - width / 2.0) / off_by >= -0.5 && last - newest < longest_gap;
+    let goes_on = (mean - width / 2.0) / off_by >= -1.0 && last - newest < longest_gap;
     goes_on.then_some(Rhythm { start, round: Vec::new(), is_constant: false })
 }
 

@@ -14,10 +14,11 @@ use super::slope::{Slope, slope};
 
 /// That likely it may be that luck looks so: each step is as likely to leave less as more.
 const MOST_PROBABLE: f64 = 0.01;
-/// The floor of all memory rises by at least this part of it.
-const FLOOR_PART: u64 = 2;
-/// The peaks of the steps rise at most so many times as much: else the batches grow, and this with them.
-const MOST_OF_PEAK: u64 = 4;
+/// Memory at the ends of the steps rises by at least this part of it.
+const LEAST_OF_END: f64 = 0.5;
+/// The peaks of the steps rise at most so many times as fast (the old block and the new one make two): else
+/// the batches grow, and this with them.
+const MOST_OF_PEAK: f64 = 2.5;
 
 /// A place whose block grows.
 #[derive(Clone, Debug)]
@@ -113,7 +114,7 @@ fn in_pace(scene: &Scene<'_>, pace: Pace, sequences: u64) -> Option<Rising> {
     });
     let left = &left[run.start..];
     let slope = slope(left)?;
-    (goes_on(left) && is_of_memory(scene, &pace, run.start, left)).then(|| Rising {
+    (goes_on(left) && is_of_memory(scene, &pace, run.start, slope)).then(|| Rising {
         rows,
         start: run.start,
         slope,
@@ -150,11 +151,10 @@ fn goes_on(left: &[u64]) -> bool {
 }
 
 /// Whether memory as a whole rises with it, and the peaks not far more.
-fn is_of_memory(scene: &Scene<'_>, pace: &Pace, start: usize, left: &[u64]) -> bool {
-    let row = |step: usize| &scene.steps.rows[pace.row(step)];
-    let (first, last) = (row(start), row(pace.len() - 1));
-    let rise = left.last().unwrap_or(&0).saturating_sub(*left.first().unwrap_or(&0));
-    let floor = last.end_allocated_bytes.saturating_sub(first.end_allocated_bytes);
-    let peak = last.peak_allocated.bytes.saturating_sub(first.peak_allocated.bytes);
-    floor.saturating_mul(FLOOR_PART) >= rise && peak <= rise.saturating_mul(MOST_OF_PEAK)
+fn is_of_memory(scene: &Scene<'_>, pace: &Pace, start: usize, part: Slope) -> bool {
+    let steps = || (start..pace.len()).map(|step| &scene.steps.rows[pace.row(step)]);
+    let ends: Vec<u64> = steps().map(|step| step.end_allocated_bytes).collect();
+    let peaks: Vec<u64> = steps().map(|step| step.peak_allocated.bytes).collect();
+    let (Some(ends), Some(peaks)) = (slope(&ends), slope(&peaks)) else { return false };
+    ends.per_step >= LEAST_OF_END * part.per_step && peaks.per_step <= MOST_OF_PEAK * part.per_step
 }

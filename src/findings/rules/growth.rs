@@ -43,14 +43,14 @@ pub(crate) static RULE: Rule = Rule {
             One block per step is found within ten steps. Where no stack leaks so, one block that every step \
             replaces by a larger one is looked for: it must grow in each of at least 6 steps up to the last \
             (chances of one half each, corrected in the same way), with the floor of all memory, and not with a \
-            peak that grows more than four times as fast; only in steps that the program names.\n\n\
+            peak that grows more than two and a half times as fast; only in steps that the program names.\n\n\
             `slope_bytes_per_step` is the median of the slopes between any two steps (Theil and Sen), with its \
             95 % interval beside it.\n\n\
             It is an **error** when the leak is certain and matters: the same number of blocks in every round of \
             at least 20 named steps, none of that stack ever released, a probability below one in a million, \
             nothing given back after the last step, and at least 1 MiB per step or 5 % of what lived through the \
-            steps before. It is a **warning** when it matters (the same sizes, at least 1 MiB in all), else an \
-            info.",
+            steps before (and 1 MiB in all). It is a **warning** when it matters but is not certain, and for what \
+            is given back after the last step from 1 MiB per step on; else an info.",
         why: "Peaks move with the batch; what lives through a whole step does not. Blocks are counted as well as \
             bytes because a leak of small blocks is as certain as one of large ones, and because the count is \
             what a loop repeats. Several hundred stacks are looked at: by luck alone one of them would look like \
@@ -115,11 +115,8 @@ fn of_leaks(scene: &Scene<'_>, found: &Growth) -> Finding {
     };
     let blocks_per_step: f64 = found.leaks.iter().map(blocks_per_step).sum();
     let lines = told.lines(scene);
-    let (keeps, keep) = match found.leaks.as_slice() {
-        [leak] => (format!("keeps {}", in_words(leak)), String::new()),
-        _ => (String::from("keeps blocks of every step"), String::from("keep blocks of every step")),
-    };
-    let title = told.title(scene, &told.subject(&lines, &keeps, &keep));
+    let words = in_words(&found.leaks);
+    let title = told.title(scene, &told.subject(&lines, &words));
     let baseline = found.floor_bytes.get(found.start).copied().unwrap_or_default();
     let severity = told.severity(scene, baseline, is_certain(scene, found));
     let oldest = found.leaks.iter().filter_map(|leak| leak.steps.first()).min().copied().unwrap_or_default();
@@ -152,8 +149,7 @@ fn of_rising(scene: &Scene<'_>, found: &Rising) -> Finding {
         origins: found.origins,
     };
     let lines = told.lines(scene);
-    let words = "keeps a block that every step replaces by a larger one";
-    let title = told.title(scene, &told.subject(&lines, words, words));
+    let title = told.title(scene, &told.subject(&lines, "a block that every step replaces by a larger one"));
     let severity = told.severity(scene, 0, false);
     let finding = told.finding(scene, severity, title, lines).evidence("blocks_per_step", 0);
     told.held(scene, finding, false)
@@ -182,24 +178,27 @@ impl Told<'_> {
         scene.by_line(self.rows.iter().map(|&row| (row, sizes[row])))
     }
 
-    /// Who does it: the first line, and how many more there are.
-    fn subject(&self, lines: &[LineBytes], one: &str, several: &str) -> String {
+    /// Who keeps what: the first line, and how many more there are.
+    fn subject(&self, lines: &[LineBytes], what: &str) -> String {
         match lines {
-            [] => format!("allocations without a known line {}", one.trim_start_matches("keeps ")),
-            [line] => format!("{} {one}", line.label()),
+            [] => format!("allocations without a known line keep {what}"),
+            [line] => format!("{} keeps {what}", line.label()),
+            [line, _] => format!("{} and one more line keep {what}", line.label()),
             [line, rest @ ..] => {
-                let more = if rest.len() == 1 { "line" } else { "lines" };
-                let words = if several.is_empty() { one } else { several };
-                format!("{} and {} more {more} {words}", line.label(), Count(rest.len() as u64))
+                format!("{} and {} more lines keep {what}", line.label(), Count(rest.len() as u64))
             }
         }
     }
 
     fn title(&self, scene: &Scene<'_>, subject: &str) -> String {
         let steps = self.pace.len() - self.start;
-        let released = if self.is_released(scene) { ", released after the last step" } else { "" };
+        let then = match self.exhausted_in_steps(scene) {
+            _ if self.is_released(scene) => String::from(", released after the last step"),
+            Some(steps) => format!("; the device is full after {} more", Count(steps)),
+            None => String::new(),
+        };
         format!(
-            "Live memory grows by {} per step: {subject}, {} after {} steps{released}",
+            "Live memory grows by {} per step: {subject}, {} after {} steps{then}",
             Bytes(rounded(self.slope.per_step).unsigned_abs()),
             Bytes(self.bytes(scene)),
             Count(steps as u64),
@@ -209,11 +208,12 @@ impl Told<'_> {
     fn severity(&self, scene: &Scene<'_>, baseline: u64, is_certain: bool) -> Severity {
         let bytes = self.bytes(scene);
         let is_fast = rounded(self.slope.per_step).unsigned_abs() >= MUCH_PER_STEP_BYTES;
-        let matters = is_fast || (bytes >= MUCH_IN_ALL_BYTES && bytes >= baseline / MUCH_PART);
-        match (matters, is_certain && !self.is_released(scene)) {
-            (true, true) => Severity::Error,
-            (true, false) => Severity::Warning,
-            (false, _) => Severity::Info,
+        let is_much = bytes >= MUCH_IN_ALL_BYTES && bytes >= baseline / MUCH_PART;
+        match (self.is_released(scene), is_fast || is_much) {
+            (false, true) if is_certain => Severity::Error,
+            (false, true) => Severity::Warning,
+            (true, _) if is_fast => Severity::Warning,
+            _ => Severity::Info,
         }
     }
 
@@ -345,11 +345,15 @@ fn blocks_per_step(leak: &Leak) -> f64 {
 }
 
 /// `1 block of every step`, `1 block of every 2nd step`, `4 blocks of every 5 steps`.
-fn in_words(leak: &Leak) -> String {
-    let blocks: u32 = leak.rhythm.round.iter().sum();
+fn in_words(leaks: &[Leak]) -> String {
+    let round = leaks.first().map_or(0, |leak| leak.rhythm.round.len());
+    let blocks: u32 = leaks.iter().flat_map(|leak| &leak.rhythm.round).sum();
     let noun = if blocks == 1 { "block" } else { "blocks" };
-    match (leak.rhythm.round.len(), blocks) {
-        (0, _) => format!("{} blocks", Count(leak.rows.len() as u64)),
+    if round == 0 || leaks.iter().any(|leak| leak.rhythm.round.len() != round) {
+        let all: usize = leaks.iter().map(|leak| leak.rows.len()).sum();
+        return format!("{} blocks", Count(all as u64));
+    }
+    match (round, blocks) {
         (1, _) => format!("{blocks} {noun} of every step"),
         (2, 1) => String::from("1 block of every 2nd step"),
         (3, 1) => String::from("1 block of every 3rd step"),
