@@ -39,6 +39,12 @@ impl Origins {
         Self { of_allocation, count: groups as usize + 1 }
     }
 
+    /// Number of allocations.
+    #[must_use]
+    pub fn allocations(&self) -> usize {
+        self.of_allocation.len()
+    }
+
     /// Number of origins; some may have no allocation.
     #[must_use]
     pub fn len(&self) -> usize {

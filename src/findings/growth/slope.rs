@@ -45,8 +45,8 @@ pub(in crate::findings) fn slope(values: &[u64]) -> Option<Slope> {
     let rank = |rank: f64| slopes[(rank.max(0.0) as usize).min(pairs - 1)];
     Some(Slope {
         per_step: f64::midpoint(slopes[(pairs - 1) / 2], slopes[pairs / 2]),
-        low: rank((pairs as f64 - spread) / 2.0),
-        high: rank((pairs as f64 + spread) / 2.0),
+        low: rank(f64::midpoint(pairs as f64, -spread)),
+        high: rank(f64::midpoint(pairs as f64, spread)),
         tau: (rises - falls) as f64 / pairs as f64,
     })
 }

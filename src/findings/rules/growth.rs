@@ -34,7 +34,7 @@ pub(crate) static RULE: Rule = Rule {
             2. **Older than its kind.** Blocks of the same stack that outlive their step and are released may do \
             so only within an eighth of the steps looked at, and from the first third of them on. A cache that \
             lets go of its oldest entries is no leak.\n\
-            3. **No luck.** Assume that blocks of this stack are released in the course of time, after a quarter \
+            3. **No luck.** Assume that blocks of this stack are released in the course of time, after a fifth \
             of the steps on the average. Each kept block has had as many chances as it lived through steps. The \
             probability that so few were taken, times the number of stacks looked at (and of sequences of \
             steps), is below 1 %.\n\
@@ -59,7 +59,7 @@ pub(crate) static RULE: Rule = Rule {
             evaluations, blocks of random life) at most ten fire; on a thousand with one leaked block per step \
             among the same noise at least 990 do, with the right line.",
         needs: "Steps: marks of the recorder, annotations (`record_function(\"step\")`, the profiler's or the \
-            optimizer's), or a repetition found in the events; at least 6, and 7 to 10 where many stacks \
+            optimizer's), or a repetition found in the events; at least 6, and 7 to 9 where many stacks \
             allocate. Without steps the rule is silent: blocks that pile up while a program loads its model look \
             the same. With stacks it names the line; a recording of `memlab run` also says who holds the blocks.",
         is_not: "Not the optimizer's state of the first step, a library's workspace, a warm-up that stops, a \
@@ -116,7 +116,7 @@ fn of_leaks(scene: &Scene<'_>, found: &Growth) -> Finding {
     let blocks_per_step: f64 = found.leaks.iter().map(blocks_per_step).sum();
     let lines = told.lines(scene);
     let words = in_words(&found.leaks);
-    let title = told.title(scene, &told.subject(&lines, &words));
+    let title = told.title(scene, &subject(&lines, &words));
     let baseline = found.floor_bytes.get(found.start).copied().unwrap_or_default();
     let severity = told.severity(scene, baseline, is_certain(scene, found));
     let oldest = found.leaks.iter().filter_map(|leak| leak.steps.first()).min().copied().unwrap_or_default();
@@ -149,7 +149,7 @@ fn of_rising(scene: &Scene<'_>, found: &Rising) -> Finding {
         origins: found.origins,
     };
     let lines = told.lines(scene);
-    let title = told.title(scene, &told.subject(&lines, "a block that every step replaces by a larger one"));
+    let title = told.title(scene, &subject(&lines, "a block that every step replaces by a larger one"));
     let severity = told.severity(scene, 0, false);
     let finding = told.finding(scene, severity, title, lines).evidence("blocks_per_step", 0);
     told.held(scene, finding, false)
@@ -176,18 +176,6 @@ impl Told<'_> {
     fn lines(&self, scene: &Scene<'_>) -> Vec<LineBytes> {
         let sizes = &scene.history.allocations.block_bytes;
         scene.by_line(self.rows.iter().map(|&row| (row, sizes[row])))
-    }
-
-    /// Who keeps what: the first line, and how many more there are.
-    fn subject(&self, lines: &[LineBytes], what: &str) -> String {
-        match lines {
-            [] => format!("allocations without a known line keep {what}"),
-            [line] => format!("{} keeps {what}", line.label()),
-            [line, _] => format!("{} and one more line keep {what}", line.label()),
-            [line, rest @ ..] => {
-                format!("{} and {} more lines keep {what}", line.label(), Count(rest.len() as u64))
-            }
-        }
     }
 
     fn title(&self, scene: &Scene<'_>, subject: &str) -> String {
@@ -340,7 +328,19 @@ fn blocks_per_step(leak: &Leak) -> f64 {
     let round = &leak.rhythm.round;
     match round.len() {
         0 => leak.rows.len() as f64 / leak.steps.last().map_or(1, |last| last + 1 - leak.rhythm.start) as f64,
-        steps => round.iter().sum::<u32>() as f64 / steps as f64,
+        steps => f64::from(round.iter().sum::<u32>()) / steps as f64,
+    }
+}
+
+/// Who keeps what: the first line, and how many more there are.
+fn subject(lines: &[LineBytes], what: &str) -> String {
+    match lines {
+        [] => format!("allocations without a known line keep {what}"),
+        [line] => format!("{} keeps {what}", line.label()),
+        [line, _] => format!("{} and one more line keep {what}", line.label()),
+        [line, rest @ ..] => {
+            format!("{} and {} more lines keep {what}", line.label(), Count(rest.len() as u64))
+        }
     }
 }
 

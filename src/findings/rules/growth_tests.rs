@@ -175,7 +175,9 @@ fn copies_made_once_are_no_growth() {
         }
         story.scratch(2, 64 * MIB);
     });
-    copies.into_iter().for_each(|copy| story.free(copy));
+    for copy in copies {
+        story.free(copy);
+    }
     assert!(story.found(None).is_empty());
 }
 
@@ -262,7 +264,9 @@ fn what_is_given_back_after_the_last_step_is_no_error() {
         story.scratch(2, 8 * MIB);
         kept.push(story.alloc(3, 8 * MIB));
     });
-    kept.into_iter().for_each(|block| story.free(block));
+    for block in kept {
+        story.free(block);
+    }
     let found = story.found(None);
     assert_eq!(found[0].severity, Severity::Warning);
     assert_eq!(found[0].evidence["released_after_bytes"], 320 * MIB);

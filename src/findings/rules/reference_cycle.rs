@@ -3,7 +3,7 @@
 //! Owns the judgement of bursts ([`crate::tables::bursts`]); a recorder that has seen the cycles themselves is
 //! believed without any burst.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -26,8 +26,9 @@ pub(crate) static RULE: Rule = Rule {
         fires: "It looks for bursts: frees with no allocation in between. Of each burst it takes the stacks of \
             which blocks from at least 3 different steps are released together, and fires when these are at least \
             8 blocks, or at least 3 with 5 % of what was live. The stack must go on allocating after the burst \
-            (else it is the end of the program), the blocks must go in the order in which they were made, as the \
-            collector takes them (a Python list drops its last element first), and nothing may run around the \
+            (else it is the end of the program); the burst must take all that the stack made between its oldest \
+            and its newest block, but for one in ten; the blocks must go in the order in which they were made, as \
+            the collector takes them (a Python list drops its last element first); and nothing may run around the \
             burst that runs nowhere else (an evaluation, a checkpoint: then an epoch has ended and its cache is \
             dropped).\n\n\
             Where no steps are known, a stack must be emptied by at least two bursts of at least 8 of its blocks \
@@ -57,6 +58,8 @@ const LEAST_STEPS: u32 = 3;
 /// At least so many blocks, or this part of what is live.
 const LEAST_BLOCKS: usize = 8;
 const LEAST_PART: u64 = 20;
+/// Of as many blocks as a burst takes, divided by this, may be left of the same age.
+const LEFT_PART: usize = 10;
 /// Without steps: so many bursts, of blocks made over this part of the time before (in fifths).
 const LEAST_BURSTS_WITHOUT_STEPS: usize = 2;
 const FIFTHS_OF_TIME: u64 = 4;
@@ -121,6 +124,12 @@ fn over_steps(scene: &Scene<'_>, origins: &Origins, pace: &Pace) -> Vec<Release>
         burst.together.retain(|together| goes_on(together) && is_in_order(scene, together));
     }
     kept.retain(|burst| is_large(scene, burst));
+    let made = MadeBy::of(origins, &kept);
+    for burst in &mut kept {
+        let end = burst.events.end;
+        burst.together.retain(|together| made.are_all_taken(scene, together, end));
+    }
+    kept.retain(|burst| is_large(scene, burst));
     let ends = epoch_ends(scene, origins, pace, &kept);
     let is_end =
         |burst: &Burst| pace.at_or_after(burst.events.start, 0).is_some_and(|step| ends.contains(&step));
@@ -171,6 +180,40 @@ fn is_large(scene: &Scene<'_>, burst: &Burst) -> bool {
     let bytes = rows().fold(0u64, |sum, &row| sum.saturating_add(sizes[row as usize]));
     let blocks = rows().count();
     blocks >= LEAST_BLOCKS || (blocks > 0 && bytes >= burst.live_bytes / LEAST_PART)
+}
+
+/// Rows of the origins that bursts speak of, ascending.
+struct MadeBy(BTreeMap<u32, Vec<u32>>);
+
+impl MadeBy {
+    fn of(origins: &Origins, bursts: &[Burst]) -> Self {
+        let origins_of = bursts.iter().flat_map(|burst| &burst.together).map(|together| together.origin);
+        let mut rows: BTreeMap<u32, Vec<u32>> = origins_of.map(|origin| (origin, Vec::new())).collect();
+        for row in (0..origins.allocations()).filter(|_| !bursts.is_empty()) {
+            if let Some(rows) = rows.get_mut(&origins.of(row)) {
+                rows.push(row as u32);
+            }
+        }
+        Self(rows)
+    }
+
+    /// Whether next to nothing is left of what was made between the oldest and the newest block of the burst:
+    /// the collector takes all that waits, chance does not.
+    fn are_all_taken(&self, scene: &Scene<'_>, together: &Together, end: u64) -> bool {
+        let rows = &scene.history.allocations;
+        let (Some(&oldest), Some(&newest)) = (together.rows.iter().min(), together.rows.iter().max()) else {
+            return false;
+        };
+        let made = self.0.get(&together.origin).map_or(&[][..], Vec::as_slice);
+        let made =
+            &made[made.partition_point(|&row| row < oldest)..made.partition_point(|&row| row <= newest)];
+        let is_left = |&&row: &&u32| {
+            let row = row as usize;
+            u64::from(rows.free_requested_events[row].min(rows.free_completed_events[row])) >= end
+        };
+        let few = together.rows.len() / LEFT_PART;
+        made.iter().filter(is_left).take(few + 1).count() <= few
+    }
 }
 
 /// Whether the blocks were made up to the burst, rather than all at the beginning and then used.
