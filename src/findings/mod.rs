@@ -6,6 +6,7 @@
 mod chains;
 mod facts;
 mod finding;
+mod passes;
 mod rule;
 mod rules;
 mod scene;
