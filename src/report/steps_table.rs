@@ -24,14 +24,15 @@ pub(super) fn sentence(steps: &StepsRow) -> String {
     };
     let steps_word = if rows.len() == 1 { "step" } else { "steps" };
     let mut text = format!("{} {steps_word} ({}): ", Count(rows.len() as u64), steps.source);
+    let (low, high) = (Bytes(low).to_string(), Bytes(high).to_string());
     if low == high {
-        text.push_str(&format!("peak {}", Bytes(high)));
+        text.push_str(&format!("peak {high}"));
     } else {
-        text.push_str(&format!("peak {} to {}", Bytes(low), Bytes(high)));
+        text.push_str(&format!("peak {low} to {high}"));
     }
     if let Some(growth) = growth_per_step(rows) {
         let tells = match growth {
-            0 => "is the same in the first and the last".to_owned(),
+            0 => "does not grow".to_owned(),
             1.. => format!("grows by {} a step", Bytes(growth.unsigned_abs())),
             _ => format!("falls by {} a step", Bytes(growth.unsigned_abs())),
         };
@@ -106,7 +107,7 @@ mod tests {
         );
         assert_eq!(
             sentence(&steps(&[80, 80], 0)),
-            "2 steps (detected): peak 80.0 MiB, live at a step's end is the same in the first and the last"
+            "2 steps (detected): peak 80.0 MiB, live at a step's end does not grow"
         );
         assert_eq!(sentence(&steps(&[80], 0)), "1 step (detected): peak 80.0 MiB");
         assert!(sentence(&StepsRow::default()).contains("not periodic"));

@@ -52,7 +52,7 @@ fn behind_the_optimizer(tape: &Tape, cycle: &Cycle) -> Option<Vec<u32>> {
     let mut begins = vec![first_begin(tape, cycle)];
     for pair in cycle.starts.windows(2) {
         let after = tape.steps.partition_point(|&position| position < pair[1]);
-        let worked = tape.steps[..after].last().filter(|&&position| position >= pair[0]);
+        let worked = tape.steps[..after].last().filter(|&&position| position > pair[0]);
         let mut begin = worked.map_or(pair[1], |&position| position);
         while begin < pair[1] && tape.facts[tape.tokens[begin as usize] as usize].update {
             begin += 1;

@@ -12,13 +12,22 @@ const UNKNOWN: u32 = u32::MAX;
 
 /// What a frame says; several may hold.
 #[derive(Clone, Copy, Debug, Default)]
-struct FrameFacts {
-    native: bool,
-    update: bool,
-    step: bool,
-    engine: bool,
-    call: bool,
-    forward: bool,
+struct FrameFacts(u8);
+
+impl FrameFacts {
+    const NATIVE: u8 = 1;
+    /// In an optimizer's call, and in its `step`.
+    const UPDATE: u8 = 2;
+    const STEP: u8 = 4;
+    /// In the autograd engine's Python part.
+    const ENGINE: u8 = 8;
+    /// The call of a module, and a module's forward pass outside PyTorch's own modules.
+    const CALL: u8 = 16;
+    const FORWARD: u8 = 32;
+
+    fn any(self, what: u8) -> bool {
+        self.0 & what != 0
+    }
 }
 
 /// What a token says: a Python stack, whatever native frames stand beside it.
@@ -120,16 +129,16 @@ impl Tape {
         let facts = |frame: &FrameId| self.frames.get(frame.0 as usize).copied().unwrap_or_default();
         let mut frames: Vec<FrameId> = trace.stacks.get(stack).iter().rev().copied().collect();
         // Without Python the native frames stand for themselves.
-        let python = frames.iter().any(|frame| !facts(frame).native);
+        let python = frames.iter().any(|frame| !facts(frame).any(FrameFacts::NATIVE));
         if python {
-            frames.retain(|frame| !facts(frame).native);
+            frames.retain(|frame| !facts(frame).any(FrameFacts::NATIVE));
         }
         if let Some(&token) = known.get(&frames) {
             return token;
         }
         let token = self.facts.len() as u32;
-        let update = frames.iter().any(|frame| facts(frame).update);
-        let step = frames.iter().any(|frame| facts(frame).step);
+        let update = frames.iter().any(|frame| facts(frame).any(FrameFacts::UPDATE));
+        let step = frames.iter().any(|frame| facts(frame).any(FrameFacts::STEP));
         self.facts.push(TokenFacts { stack: token, python, update, step });
         self.stacks.push(frames.clone());
         known.insert(frames, token);
@@ -185,29 +194,28 @@ impl Tape {
                 .iter()
                 .map(|frame| self.frames.get(frame.0 as usize).copied().unwrap_or_default())
         };
-        frames().any(|frame| frame.update || frame.engine || frame.forward)
-            || frames().filter(|frame| frame.call).count() >= 2
+        frames().any(|frame| frame.any(FrameFacts::UPDATE | FrameFacts::ENGINE | FrameFacts::FORWARD))
+            || frames().filter(|frame| frame.any(FrameFacts::CALL)).count() >= 2
     }
 }
 
 /// PyTorch's own frames, and optimizers of other packages by the name of their folder or file.
 fn facts(trace: &Trace, frame: Frame, class: FrameClass) -> FrameFacts {
     if class == FrameClass::Native {
-        return FrameFacts { native: true, ..FrameFacts::default() };
+        return FrameFacts(FrameFacts::NATIVE);
     }
     let file = trace.strings.get(frame.file).replace('\\', "/");
     let function = trace.strings.get(frame.function);
     let torch = torch_path(&file).filter(|_| class == FrameClass::Library);
-    let in_optimizer = torch.is_some_and(|path| path.starts_with("optim/") && !path.contains("lr_scheduler"))
-        || (file.contains("optim")
-            && !file.contains("scheduler")
-            && matches!(function, "step" | "zero_grad"));
-    FrameFacts {
-        native: false,
-        update: in_optimizer,
-        step: in_optimizer && function == "step",
-        engine: torch.is_some_and(|path| path.starts_with("autograd/")),
-        call: torch == Some("nn/modules/module.py") && function == "_call_impl",
-        forward: torch.is_none() && function == "forward",
-    }
+    let of_torch = torch.is_some_and(|path| path.starts_with("optim/"));
+    let of_others = file.contains("optim") && matches!(function, "step" | "zero_grad");
+    let updates = (of_torch || of_others) && !file.contains("scheduler");
+    let facts = [
+        (updates, FrameFacts::UPDATE),
+        (updates && function == "step", FrameFacts::STEP),
+        (torch.is_some_and(|path| path.starts_with("autograd/")), FrameFacts::ENGINE),
+        (torch == Some("nn/modules/module.py") && function == "_call_impl", FrameFacts::CALL),
+        (torch.is_none() && function == "forward", FrameFacts::FORWARD),
+    ];
+    FrameFacts(facts.iter().filter(|(holds, _)| *holds).fold(0, |all, (_, one)| all | one))
 }

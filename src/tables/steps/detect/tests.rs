@@ -43,17 +43,23 @@ impl Story {
         self.with(|builder| builder.free(address, bytes));
     }
 
+    fn free_all(&mut self, addresses: impl Iterator<Item = u64>) {
+        for address in addresses {
+            self.free(address);
+        }
+    }
+
     /// One step: a batch, three activations, a loss; all freed at the end.
     fn step(&mut self, scale: u64) {
         let held: Vec<u64> = [(10, 3), (11, 8), (12, 8), (13, 8), (14, 1)]
             .map(|(line, size)| self.alloc(line, size * scale))
             .into();
-        held.into_iter().rev().for_each(|address| self.free(address));
+        self.free_all(held.into_iter().rev());
     }
 
     fn evaluation(&mut self) {
         let held: Vec<u64> = (20..32).map(|line| self.alloc(line, 4_000)).collect();
-        held.into_iter().for_each(|address| self.free(address));
+        self.free_all(held.into_iter());
     }
 
     /// `(first event, past the last)` of every step.
@@ -122,7 +128,7 @@ fn micro_batches(once_per_step: bool) -> Vec<(u64, u64)> {
             if micro == 0 {
                 gradients.extend((0..4).map(|_| story.take(3_000)));
             }
-            held.into_iter().for_each(|address| story.free(address));
+            story.free_all(held.into_iter());
         }
         for gradient in gradients {
             let update = story.alloc(20, 500);
@@ -156,7 +162,7 @@ fn a_step_ends_behind_the_optimizer() {
             let held: Vec<u64> = (10..14).map(|line| story.alloc(line, 2_000)).collect();
             story.stack(&[(&autograd, 374, "backward"), ("train.py", 15, "main")]);
             let seed = story.take(4);
-            held.into_iter().for_each(|address| story.free(address));
+            story.free_all(held.into_iter());
             story.free(seed);
         }
         story.stack(&[(&adam, 200, "adam"), (&adam, 100, "step"), ("train.py", 17, "main")]);
@@ -204,7 +210,9 @@ fn what_is_not_periodic_or_says_too_little_has_no_steps() {
 
     let mut growing = Story::new();
     for _ in 0..50 {
-        (10..16).for_each(|line| _ = growing.alloc(line, 1_000));
+        for line in 10..16 {
+            growing.alloc(line, 1_000);
+        }
     }
     assert_eq!(growing.steps(), [], "a loop that builds a model");
 

@@ -33,6 +33,10 @@ impl Cycle {
     }
 }
 
+/// Of a thousand rounds so many must be alike, if there are more than four. Beyond it, more rounds are better than
+/// more alike ones: evaluations in between differ.
+const ALIKE: usize = 750;
+
 /// Groups of anchors that are tried at all, and full comparisons: a bound on the work, far above what real
 /// recordings need.
 const MOST_GROUPS: usize = 32;
@@ -51,7 +55,7 @@ pub(super) fn passing(
     for group in groups.iter().take(MOST_GROUPS) {
         let found = group.iter().filter_map(|anchor| verifier.cycle(anchor));
         let better = |best: Cycle, cycle: Cycle| {
-            let rank = |cycle: &Cycle| (cycle.alike, cycle.starts.len());
+            let rank = |cycle: &Cycle| (cycle.alike.min(ALIKE), cycle.starts.len());
             if rank(&cycle) > rank(&best) { cycle } else { best }
         };
         let Some(cycle) = found.reduce(better) else { continue };
@@ -85,8 +89,7 @@ impl Verifier<'_> {
         let rounds = Rounds { starts, end };
         let covered: u64 = gaps.iter().filter(|&&gap| is_usual(gap, length)).map(|&gap| u64::from(gap)).sum();
         let extent = u64::from(last - first);
-        let (pass, update) =
-            (self.holds(&self.tape.passes, &rounds), self.holds(&self.tape.updates, &rounds));
+        let (pass, update) = (holds(&self.tape.passes, &rounds), holds(&self.tape.updates, &rounds));
         let trains = pass == Some(true) || update == Some(true);
         let share = (extent + u64::from(length)) * 2 >= self.range.len() as u64;
         if pass == Some(false)
@@ -99,13 +102,15 @@ impl Verifier<'_> {
         }
         self.comparisons += 1;
         let usual = Usual::of(self.tape, &rounds, length);
-        let alike = self.alike(&rounds, &usual)?;
+        let starts = &starts[self.set_up(&rounds, &usual)..];
+        let first = *starts.first()?;
+        let alike = self.alike(&Rounds { starts, end }, &usual)?;
         let enough = usual.tokens().count() >= FEWEST_TOKENS && length >= FEWEST_ALLOCATIONS;
         let within = self.tape.is_within_a_call(usual.tokens());
         let valid = enough && !within && self.gives_back(first, last);
         valid.then(|| Cycle {
             token: anchor.token,
-            starts: starts.clone(),
+            starts: starts.to_vec(),
             end,
             length,
             alike,
@@ -114,21 +119,14 @@ impl Verifier<'_> {
         })
     }
 
-    /// Whether all rounds but a quarter hold one of `marks`: those of a pass that failed, of the first step,
-    /// or of an evaluation may not. `None` where the recording shows hardly any.
-    fn holds(&self, marks: &[u32], rounds: &Rounds) -> Option<bool> {
-        let (from, to) = (rounds.starts[0], rounds.end);
-        let after = |position: u32| marks.partition_point(|&mark| mark < position);
-        if after(to) - after(from) < FEWEST_ROUNDS {
-            return None;
-        }
-        let lacking = rounds.iter().filter(|round| after(round.start) == after(round.end)).count();
-        Some(lacking <= (rounds.starts.len() / 4).max(1))
+    /// How many rounds at the beginning hold no usual one: there the anchor occurs in setting up.
+    fn set_up(&mut self, rounds: &Rounds, usual: &Usual) -> usize {
+        rounds.iter().take_while(|round| !self.similarity(round, usual).is_contained()).count()
     }
 
     /// How many rounds of a thousand are alike: three quarters must be, at least [`FEWEST_ROUNDS`].
     fn alike(&mut self, rounds: &Rounds, usual: &Usual) -> Option<usize> {
-        let whole = rounds.starts.len() - 1;
+        let whole = rounds.starts.len().checked_sub(1).filter(|&whole| whole > 0)?;
         let (mut alike, mut allocations) = (0, 0_u64);
         for round in rounds.iter().take(whole) {
             if self.similarity(&round, usual).is_alike() {
@@ -165,6 +163,18 @@ impl Verifier<'_> {
         let kept = i128::from(self.tape.live[last]) - i128::from(self.tape.live[first]);
         kept <= 0 || kept.unsigned_abs() * 10 <= given * 6
     }
+}
+
+/// Whether all rounds but a quarter hold one of `marks`: those of a pass that failed, of the first step,
+/// or of an evaluation may not. `None` where the recording shows hardly any.
+fn holds(marks: &[u32], rounds: &Rounds) -> Option<bool> {
+    let (from, to) = (rounds.starts[0], rounds.end);
+    let after = |position: u32| marks.partition_point(|&mark| mark < position);
+    if after(to) - after(from) < FEWEST_ROUNDS {
+        return None;
+    }
+    let lacking = rounds.iter().filter(|round| after(round.start) == after(round.end)).count();
+    Some(lacking <= (rounds.starts.len() / 4).max(1))
 }
 
 struct Rounds<'a> {
