@@ -3,10 +3,12 @@
 //! Owns the rules, one file each in `rules`, what they are handed ([`Scene`]) and what they say
 //! ([`Finding`]); and why a request failed ([`judge`]).
 
+mod chains;
 mod facts;
 mod finding;
 mod growth;
 mod holders;
+mod passes;
 mod rule;
 mod rules;
 mod scene;
