@@ -4,11 +4,13 @@
 //! ([`Finding`]); and why a request failed ([`judge`]).
 
 mod chains;
+mod compared;
 mod facts;
 mod finding;
 mod growth;
 mod holders;
 mod passes;
+mod releases;
 mod rule;
 mod rules;
 mod scene;

@@ -56,7 +56,7 @@ pub use phases::{Phase, PhaseRun, Phases, phases};
 pub use pins::Pin;
 pub use pools::{PoolUse, pools};
 pub use readings::{Difference, Outside, OutsidePoint, Readings, SelfCheck, readings};
-pub use steps::{StepRow, StepSource, StepTable, steps};
+pub use steps::{StepRow, StepSource, StepTable, backward_steps, steps};
 pub use tags::{MODULE_RULE, ModuleTags, Tag};
 pub use timeline::{Band, MarkReason, TimelineData, TimelineDataMark, TimelineExtent, timeline};
 pub use user_code::{FrameClass, LINE_RULE, classify_frames};

@@ -19,6 +19,7 @@ mod lines;
 mod peak;
 mod pickles;
 mod program;
+mod programs;
 mod properties;
 mod recorded;
 mod roundtrip;

@@ -38,7 +38,8 @@ fn the_rules_fire_where_they_should_and_nowhere_else() {
     let mut found = Vec::new();
     for path in ["torch", "gpu", "faults", "cases", "public"].into_iter().flat_map(recordings) {
         let file = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
-        let name = file.trim_end_matches(".gz").trim_end_matches(".pickle").trim_end_matches(".json").to_owned();
+        let name =
+            file.trim_end_matches(".gz").trim_end_matches(".pickle").trim_end_matches(".json").to_owned();
         for finding in &analyzed_path(&path).report.findings {
             if RULES.contains(&finding.rule.as_str()) {
                 found.push((name.clone(), finding.rule.clone()));

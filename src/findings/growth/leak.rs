@@ -5,8 +5,9 @@
 //! origins were looked at; and nothing else shrinks as fast (blocks that replace others are no growth).
 
 use crate::findings::Scene;
-use crate::tables::{Kept, LeftBehind, Origins, Pace, ReleasedLate, left_behind};
+use crate::tables::{Kept, LeftBehind, Origins, Pace, ReleasedLate, StepTable, left_behind};
 
+use super::bytes_of;
 use super::chance::{of_any, probability};
 use super::rhythm::{Rhythm, rhythm};
 use super::slope::{Slope, slope};
@@ -38,6 +39,13 @@ pub(in crate::findings) struct Leak {
     pub(in crate::findings) probability: f64,
 }
 
+impl Leak {
+    /// Bytes of its blocks.
+    pub(in crate::findings) fn bytes(&self, scene: &Scene<'_>) -> u64 {
+        bytes_of(scene, self.rows.iter().copied())
+    }
+}
+
 /// Leaks, and how fast memory grows by them.
 #[derive(Clone, Debug)]
 pub(in crate::findings) struct Growth {
@@ -57,8 +65,8 @@ pub(in crate::findings) struct Growth {
 
 /// Looks for leaks: over all steps, then over those of one kind; by stack, then, where that says nothing
 /// although memory grows, by line.
-pub(in crate::findings) fn find(scene: &Scene<'_>) -> Option<Growth> {
-    let paces = Pace::all(scene.steps, scene.history, LEAST_STEPS);
+pub(in crate::findings) fn find(scene: &Scene<'_>, steps: &StepTable) -> Option<Growth> {
+    let paces = Pace::all(steps, scene.history, LEAST_STEPS);
     let sequences = paces.len() as u64;
     for pace in paces {
         let by_stack = Origins::by_stack(scene.lines, scene.history);

@@ -4,9 +4,9 @@
 //! is compared instead: it must rise in every step up to the last. Only steps that the program names are looked
 //! at; a repetition found in the events may be one buffer's own growing.
 
-use crate::findings::Scene;
+use crate::findings::{Scene, compared};
 use crate::rebuild::NONE;
-use crate::tables::{Origins, Pace, StepSource};
+use crate::tables::{Origins, Pace};
 
 use super::chance::of_any;
 use super::leak::LEAST_STEPS;
@@ -79,7 +79,7 @@ impl Run {
 
 /// The place that rises most, if one does.
 pub(in crate::findings) fn rising(scene: &Scene<'_>) -> Option<Rising> {
-    if !matches!(scene.steps.source, StepSource::Marks | StepSource::Annotations) {
+    if !compared::are_named(scene) {
         return None;
     }
     let paces = Pace::all(scene.steps, scene.history, LEAST_STEPS);

@@ -267,10 +267,40 @@ fn what_is_given_back_after_the_last_step_is_no_error() {
     for block in kept {
         story.free(block);
     }
+    let mut ended = Story { builder: story.builder.clone(), steps: story.steps.clone(), ..Story::new() };
+    ended.events = story.events;
+    story.alloc(5, 8 * MIB);
     let found = story.found(None);
     assert_eq!(found[0].severity, Severity::Warning);
     assert_eq!(found[0].evidence["released_after_bytes"], 320 * MIB);
-    assert!(found[0].title.ends_with("released after the last step"), "{}", found[0].title);
+    assert!(found[0].title.ends_with("given back after the last step"), "{}", found[0].title);
+    // The end of the program gives everything back.
+    let found = ended.found(None);
+    assert_eq!((found[0].severity, &found[0].evidence["released_after_bytes"]), (Severity::Error, &0.into()));
+}
+
+/// Nothing names the steps and no two passes are alike, but each begins with a call of `backward()`.
+#[test]
+fn backward_passes_tell_steps_where_nothing_else_does() {
+    let torch = "/opt/venv/lib/python3.12/site-packages/torch/autograd/__init__.py";
+    let mut story = Story::new();
+    for step in 0..16 {
+        story.alloc(3, 8 * MIB);
+        let address = A + (1 << 40) + step * 2 * MIB;
+        let builder = std::mem::take(&mut story.builder)
+            .stack(&[(torch, 374, "backward"), ("train.py", 9, "step")])
+            .segment_alloc(address, 2 * MIB)
+            .alloc(address, 512);
+        story.builder = builder.free(address, 512);
+        for _ in 0..step {
+            story.scratch(7, 4 * MIB);
+        }
+    }
+    let found = story.found(None);
+    let [finding] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!((finding.severity, finding.lines[0].line), (Severity::Warning, 3));
+    assert_eq!(finding.evidence["step_source"], "backward");
+    assert_eq!(finding.evidence["slope_bytes_per_step"], 8 * MIB);
 }
 
 /// The evaluation's steps leak, the training's do not; training goes on in between.

@@ -3,6 +3,7 @@
 //! Owns where steps begin and end, as marks or annotations say ([`boundaries`]) or as the allocations
 //! themselves show ([`detect`]), and what memory did in each.
 
+mod backward;
 mod boundaries;
 mod detect;
 
@@ -11,6 +12,7 @@ use crate::rebuild::{History, Moment, Peak};
 
 use super::clock::Clock;
 use super::walk::{Tally, Totals, Walk};
+pub use backward::backward_steps;
 use boundaries::Span;
 
 /// How steps were found.
