@@ -139,6 +139,14 @@ const FAULTS: [&str; 38] = [
     "two_optimizers",
 ];
 
+/// Every fifth step of a training keeps a batch until its function returns: growth, but of seven blocks.
+#[test]
+fn a_few_blocks_are_growth_and_no_certain_leak() {
+    let finding = the_one("torch", "vision.default", "growth");
+    assert_eq!((finding.severity, finding.lines[0].line), ("warning", 40));
+    assert_eq!(finding.evidence["blocks"], 7);
+}
+
 #[test]
 fn faults_that_are_leaks_are_found_with_their_line() {
     let hooks = the_one("faults", "hooks_kept", "growth");

@@ -40,8 +40,8 @@ pub(crate) static RULE: Rule = Rule {
             peak that grows more than two and a half times as fast; only in steps that the program names.\n\n\
             `slope_bytes_per_step` is the median of the slopes between any two steps (Theil and Sen), with its \
             95 % interval beside it.\n\n\
-            It is an **error** when the leak is certain and matters: the same number of blocks in every round of \
-            at least 20 named steps, none of that stack ever released, a probability below one in a million, \
+            It is an **error** when the leak is certain and matters: the same number of blocks in every round, \
+            blocks of at least 20 steps that the program names, none of that stack ever released late, a probability below one in a million, \
             most of it not given back while the program goes on, and at least 1 MiB per step or 5 % of what lived through the \
             steps before (and 1 MiB in all). It is a **warning** when it matters but is not certain, and for what \
             is given back after the last step from 1 MiB per step on; else an info.",
@@ -69,7 +69,7 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Device(find),
 };
 
-/// A leak is certain only after so many steps, and when luck is that unlikely.
+/// A leak is certain only when so many steps have left blocks behind, and when luck is that unlikely.
 const CERTAIN_STEPS: usize = 20;
 const CERTAIN_PROBABILITY: f64 = 1e-6;
 /// What matters: so much per step, or this part of what lived through the steps before.
@@ -143,7 +143,7 @@ fn severity(scene: &Scene<'_>, grown: &Grown<'_>, baseline: u64, is_certain: boo
 fn is_certain(scene: &Scene<'_>, found: &Growth) -> bool {
     let is_certain = |leak: &&Leak| {
         leak.rhythm.is_constant
-            && found.pace.len() - leak.rhythm.start >= CERTAIN_STEPS
+            && leak.steps.chunk_by(|a, b| a == b).count() >= CERTAIN_STEPS
             && leak.released == 0
             && leak.probability < CERTAIN_PROBABILITY
     };
