@@ -9,6 +9,7 @@ use crate::rebuild::{History, Moment, OomEvent, State};
 use crate::simulate::Conf;
 
 use super::late::freed_within_call;
+use super::refusal::least_refused;
 use super::sums::{Asker, Sums};
 use super::verdict::{self, Verdict};
 
@@ -27,6 +28,9 @@ pub struct OomFacts<'a> {
     pub oom: &'a OomEvent,
     /// Memory of the device, when recorded.
     pub total_bytes: Option<u64>,
+    /// The least that the process would have held had any of the failures been served for which the driver had
+    /// room.
+    pub least_refused_bytes: u64,
 }
 
 impl OomFacts<'_> {
@@ -80,9 +84,10 @@ pub fn judge_all(
     let rows = history.allocations.len() + history.ranges.len();
     let looks = (MOST_ROWS / rows.max(1)).max(FEWEST_LOOKED_AT);
     let is_looked_at = |index: usize| index < looks.div_ceil(2) || ooms.len() - index <= looks / 2;
+    let least_refused_bytes = least_refused(&conf, ooms);
     let judged = |(index, oom): (usize, &OomEvent)| {
         let state = is_looked_at(index).then(|| history.state_at(Moment(oom.event)));
-        let facts = OomFacts { trace, device, history, conf: &conf, oom, total_bytes };
+        let facts = OomFacts { trace, device, history, conf: &conf, oom, total_bytes, least_refused_bytes };
         JudgedOom { oom: *oom, pool: facts.pool(), verdict: judge(&facts, state.as_ref()) }
     };
     ooms.iter().enumerate().map(judged).collect()

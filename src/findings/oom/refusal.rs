@@ -4,7 +4,8 @@
 //! refuses before it asks the driver, so the driver's free bytes show it. Where nobody states a limit and
 //! nothing speaks against one, it lies between the most that was held and what was asked for in vain.
 
-use crate::rebuild::Peak;
+use crate::rebuild::{OomEvent, SMALL_BYTES};
+use crate::simulate::Conf;
 
 use super::judge::OomFacts;
 use super::sums::Sums;
@@ -42,9 +43,7 @@ impl Refusal {
         if free < needed_from_driver(facts, sums) {
             return Self::DeviceFull;
         }
-        let held = held_before(&facts.history.peaks.reserved, sums, facts.oom.event);
-        let at_least = held.saturating_sub(mapped_beyond(facts)).max(sums.reserved_bytes);
-        let below = sums.reserved_bytes.saturating_add(sums.segment_bytes);
+        let (at_least, below) = bounds(facts, sums);
         let stated = facts.trace.memory_fraction(facts.device.device);
         let Some(fraction) = stated else {
             // Whoever wrote down the size of the device wrote down no limit; and no constant limit lets a
@@ -97,13 +96,36 @@ fn needed_from_driver(facts: &OomFacts<'_>, sums: &Sums) -> u64 {
 
 /// By how much a mapping of expandable segments may reach beyond a request, and what is held beyond a limit.
 fn mapped_beyond(facts: &OomFacts<'_>) -> u64 {
-    if !facts.conf.is_expandable() {
-        return 0;
-    }
-    facts.conf.granule_bytes(facts.oom.size <= crate::rebuild::SMALL_BYTES)
+    granule(facts.conf, facts.oom.size)
 }
 
-/// The most that was held before the failure; a later peak says nothing about it.
-fn held_before(peak: &Peak, sums: &Sums, event: u64) -> u64 {
-    if peak.moment.0 <= event { peak.bytes.max(sums.reserved_bytes) } else { sums.reserved_bytes }
+fn granule(conf: &Conf, size: u64) -> u64 {
+    if conf.is_expandable() { conf.granule_bytes(size <= SMALL_BYTES) } else { 0 }
+}
+
+/// Between what a limit that nobody states must lie: the most that was held, and the least that was refused.
+fn bounds(facts: &OomFacts<'_>, sums: &Sums) -> (u64, u64) {
+    let peak = facts.history.peaks.reserved;
+    let below = sums.reserved_bytes.saturating_add(sums.segment_bytes);
+    let held = peak.bytes.saturating_sub(mapped_beyond(facts)).max(sums.reserved_bytes);
+    // All failures of a recording are under one limit, as long as nothing speaks against it.
+    let lowest = facts.least_refused_bytes.min(below);
+    if held < lowest {
+        return (held, lowest);
+    }
+    // A later peak says nothing about an earlier failure.
+    let is_before = peak.moment.0 <= facts.oom.event;
+    (if is_before { held } else { sums.reserved_bytes }, below)
+}
+
+/// The least that the process would have held had a failed request been served for which the driver had room;
+/// the most there is when there is no such failure.
+pub(super) fn least_refused(conf: &Conf, ooms: &[OomEvent]) -> u64 {
+    let refused = ooms.iter().filter_map(|oom| {
+        let segment = conf.segment_bytes(oom.size);
+        let needed = segment.max(granule(conf, oom.size));
+        let had_room = oom.device_free_bytes.is_some_and(|free| free >= needed);
+        had_room.then(|| oom.usage.reserved_bytes.saturating_add(segment))
+    });
+    refused.min().unwrap_or(u64::MAX)
 }

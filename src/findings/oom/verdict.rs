@@ -95,8 +95,19 @@ impl Verdict {
     /// most that may be missing.
     #[must_use]
     pub fn missing_bytes(&self) -> u64 {
-        let reach = self.room_bytes().saturating_add(self.sums.slack_bytes);
-        self.sums.request_bytes.saturating_sub(reach)
+        self.missing_beside(self.room_bytes())
+    }
+
+    /// The least that is missing, which is the same unless a limit is not known.
+    #[must_use]
+    pub fn missing_at_least_bytes(&self) -> u64 {
+        let most = self.refusal.cap().map(|cap| cap.below_bytes.saturating_sub(1));
+        let room = most.map(|most| most.saturating_sub(self.sums.reserved_bytes));
+        self.missing_beside(room.unwrap_or_else(|| self.room_bytes()))
+    }
+
+    fn missing_beside(&self, room_bytes: u64) -> u64 {
+        self.sums.request_bytes.saturating_sub(room_bytes.saturating_add(self.sums.slack_bytes))
     }
 }
 
@@ -248,8 +259,12 @@ impl Deciding<'_> {
         self.outside.is_some_and(|outside| outside.is_much)
     }
 
+    /// What is held outside beyond the usual; 0 unless it is beyond doubt: what is usual is known to no more
+    /// than its own size.
     fn unexplained(&self) -> u64 {
-        self.outside.filter(|outside| outside.is_much).map_or(0, |outside| outside.unexplained_bytes)
+        let outside =
+            self.outside.filter(|outside| outside.is_much).map_or(0, |outside| outside.unexplained_bytes);
+        if outside >= EXPECTED_OUTSIDE_BYTES { outside } else { 0 }
     }
 }
 

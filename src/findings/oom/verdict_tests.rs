@@ -1,4 +1,5 @@
 //! Why requests failed, by small traces.
+#![allow(clippy::unwrap_used)]
 
 use super::*;
 use crate::findings::judge_all;
@@ -103,6 +104,24 @@ fn what_others_hold_can_be_the_difference() {
     let run = TraceBuilder::new().segment_alloc(A, 400 * MIB).alloc(A, 400 * MIB);
     let verdict = judged(run.oom(100 * MIB, 10 * MIB), Some(4000 * MIB));
     assert_eq!(verdict.kind, VerdictKind::OutsideAllocator);
+    // Less than twice the usual is no reason beyond doubt.
+    let run = TraceBuilder::new().segment_alloc(A, 400 * MIB).alloc(A, 400 * MIB);
+    assert_eq!(judged(run.oom(100 * MIB, 10 * MIB), Some(2400 * MIB)).kind, VerdictKind::Capacity);
+}
+
+#[test]
+fn failures_under_one_limit_bound_it_together() {
+    let run = TraceBuilder::new().segment_alloc(A, 400 * MIB).alloc(A, 400 * MIB).oom(200 * MIB, 9000 * MIB);
+    let run =
+        run.segment_alloc(A + 1024 * MIB, 60 * MIB).alloc(A + 1024 * MIB, 60 * MIB).oom(30 * MIB, 9000 * MIB);
+    let trace = run.build();
+    let history = rebuild(&trace, &trace.devices[0]);
+    let judged = judge_all(&trace, &trace.devices[0], &history, None, &history.ooms);
+    let verdict = &judged[0].verdict;
+    let cap = verdict.refusal.cap().unwrap();
+    assert_eq!((cap.at_least_bytes, cap.below_bytes), (460 * MIB, 490 * MIB));
+    assert_eq!((verdict.missing_bytes(), verdict.missing_at_least_bytes()), (140 * MIB, 110 * MIB + 1));
+    assert_eq!(judged[1].verdict.refusal, verdict.refusal);
 }
 
 #[test]

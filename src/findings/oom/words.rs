@@ -25,8 +25,10 @@ pub(super) fn explain(verdict: &Verdict) -> Vec<String> {
         ),
         reason(verdict),
     ];
-    if let (Refusal::Cap(cap), VerdictKind::Fragmentation) = (verdict.refusal, verdict.kind) {
-        said.push(limited(verdict, cap));
+    match (verdict.refusal, verdict.kind) {
+        (Refusal::Cap(cap), VerdictKind::Fragmentation) => said.push(limited(verdict, cap)),
+        (Refusal::Cap(cap), VerdictKind::MemoryCap) => said.push(beneath(verdict, cap)),
+        _ => {}
     }
     if sums.private_free_bytes > 0 {
         said.push(format!(
@@ -52,10 +54,9 @@ fn reason(verdict: &Verdict) -> String {
             Bytes(sums.largest_free_block_bytes)
         ),
         VerdictKind::NearCapacity => near(verdict),
-        VerdictKind::MemoryCap => match verdict.refusal.cap() {
-            Some(cap) => format!("{}. {}", limited(verdict, cap), beneath(verdict, cap)),
-            None => in_sum(verdict),
-        },
+        VerdictKind::MemoryCap => {
+            verdict.refusal.cap().map_or_else(|| in_sum(verdict), |cap| limited(verdict, cap))
+        }
         VerdictKind::DriverRefused => format!(
             "The device had {} left, more than the {} that a new segment needs, and no limit on this process is known \
              that explains the refusal: no fragmentation of PyTorch's memory does",
@@ -169,22 +170,16 @@ fn limited(verdict: &Verdict, cap: Cap) -> String {
 /// Why the limited memory was not enough.
 fn beneath(verdict: &Verdict, cap: Cap) -> String {
     let missing = Bytes(verdict.missing_bytes());
+    let sum = in_sum(verdict);
     match verdict.cause {
         VerdictKind::NearCapacity => format!(
-            "Under that limit, {}: enough in sum, but crumbs ({} of reserved)",
-            in_sum(verdict),
+            "{sum}, enough in sum; but that is crumbs ({} of reserved)",
             percent(verdict.sums.slack_bytes, verdict.sums.reserved_bytes)
         ),
         _ if cap.allowed_bytes.is_some() => {
-            format!(
-                "Under that limit, {}: {missing} too little even without any fragmentation",
-                in_sum(verdict)
-            )
+            format!("{sum}: {missing} too little even without any fragmentation")
         }
-        _ => format!(
-            "Under that limit, {}: up to {missing} too little even without any fragmentation",
-            in_sum(verdict)
-        ),
+        _ => format!("{sum}: up to {missing} too little even without any fragmentation"),
     }
 }
 
@@ -192,7 +187,7 @@ fn outside(verdict: &Verdict) -> String {
     let Some(Outside { bytes, unexplained_bytes, .. }) = verdict.outside else { return in_sum(verdict) };
     format!(
         "{} of the device are in use outside PyTorch's allocator, {} more than a context and its libraries usually \
-         take; without them the request would fit",
+         take: without these the driver would have had enough",
         Bytes(bytes),
         Bytes(unexplained_bytes)
     )

@@ -3,8 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::error::Result;
-use crate::findings::oom::Case;
-use crate::findings::{Check, Finding, Guide, LineBytes, Rule, Scene, Severity, VerdictKind};
+use crate::findings::oom::{Case, replayed};
+use crate::findings::{
+    Cap, Check, Finding, Guide, LineBytes, Refusal, Rule, Scene, Severity, Verdict, VerdictKind,
+};
 use crate::units::{Bytes, Count};
 
 /// The rule.
@@ -44,47 +46,71 @@ fn find(scene: &Scene<'_>) -> Result<Vec<Finding>> {
 
 fn told(scene: &Scene<'_>, case: &Case<'_>) -> Finding {
     let verdict = case.verdict();
-    let (sums, missing) = (&verdict.sums, verdict.missing_bytes());
-    let under = match verdict.refusal.cap() {
-        None => format!("{} are missing", Bytes(missing)),
-        Some(cap) => match cap.allowed_bytes {
-            Some(allowed) => {
-                format!(
-                    "{} are missing under the limit of {} for this process",
-                    Bytes(missing),
-                    Bytes(allowed)
-                )
-            }
-            None => format!("up to {} are missing under the limit on this process", Bytes(missing)),
-        },
-    };
-    let title = format!(
-        "{} were asked for and {under}, even with every free byte in one piece: {} are live",
-        Bytes(sums.request_bytes),
-        Bytes(sums.active_bytes)
-    );
+    let missing = verdict.missing_bytes();
     let givers = Givers::of(scene, case, missing);
     let finding = case
-        .finding(&RULE, Severity::Error, missing, title)
+        .finding(&RULE, Severity::Error, missing, title(verdict))
         .evidence("missing_bytes", missing)
-        .evidence("missing_is_exact", verdict.refusal.cap().is_none_or(|cap| cap.allowed_bytes.is_some()))
+        .evidence("missing_at_least_bytes", verdict.missing_at_least_bytes())
+        .evidence("missing_is_exact", verdict.missing_at_least_bytes() == missing)
         .evidence("lines_that_could_give", givers.json())
         .evidence("fewest_lines_that_could_give", givers.fewest);
-    let (finding, change) = case.with_smallest_change(finding);
-    let mut remedy = vec![givers.said(missing)];
-    if sums.private_free_bytes >= missing {
-        remedy.push(format!(
+    let (mut finding, change) = case.with_smallest_change(finding);
+    let setting = match replayed(scene) {
+        Some((said, setting)) => {
+            finding = finding.with_setting(setting);
+            said
+        }
+        None => {
+            "No allocator setting helps: shrink what is live at that moment (batch, sequence, checkpointing, \
+                 sharding)."
+                .to_owned()
+        }
+    };
+    let pools = verdict.sums.private_free_bytes;
+    let pools = (pools >= missing).then(|| {
+        format!(
             "{} are free in private pools, which only their own graphs or streams may use: fewer or smaller graphs give \
              them back.",
-            Bytes(sums.private_free_bytes)
-        ));
-    }
-    remedy.extend(change);
-    remedy.push(
-        "No allocator setting helps: shrink what is live at that moment (batch, sequence, checkpointing, sharding)."
-            .to_owned(),
-    );
-    finding.remedy(remedy.join(" "))
+            Bytes(pools)
+        )
+    });
+    let remedy = [pools, Some(givers.said(missing)), change, Some(setting), device_unknown(verdict)];
+    finding.remedy(remedy.into_iter().flatten().collect::<Vec<_>>().join(" "))
+}
+
+/// Where nobody says how large the device is, others may hold a part of it.
+fn device_unknown(verdict: &Verdict) -> Option<String> {
+    let (Refusal::DeviceFull, None) = (verdict.refusal, verdict.total_bytes) else { return None };
+    let sums = &verdict.sums;
+    let known = sums.reserved_bytes.saturating_add(sums.device_free_bytes.unwrap_or(0));
+    Some(format!(
+        "The recording does not say how large the device is: {} of it are accounted for. If it has much more, something \
+         outside PyTorch's allocator holds the rest (nvidia-smi shows what).",
+        Bytes(known)
+    ))
+}
+
+fn title(verdict: &Verdict) -> String {
+    let (sums, missing) = (&verdict.sums, verdict.missing_bytes());
+    let bound = if verdict.missing_at_least_bytes() == missing { "" } else { "up to " };
+    let under = match verdict.refusal.cap() {
+        None => String::new(),
+        Some(Cap { allowed_bytes: Some(allowed), .. }) => {
+            format!(" under the limit of {} for this process", Bytes(allowed))
+        }
+        Some(_) => " under the limit on this process".to_owned(),
+    };
+    let pools = match sums.private_free_bytes {
+        0 => String::new(),
+        bytes => format!(" and {} kept by private pools", Bytes(bytes)),
+    };
+    format!(
+        "{} were asked for and {bound}{} are missing{under}, even with every free byte in one piece: {} are live{pools}",
+        Bytes(sums.request_bytes),
+        Bytes(missing),
+        Bytes(sums.active_bytes)
+    )
 }
 
 /// Lines that hold what is missing.
@@ -203,10 +229,17 @@ mod tests {
     fn under_a_limit_that_is_not_known_the_missing_bytes_are_a_bound() {
         let found = found("capacity", &held().oom(64 * MIB, 9000 * MIB).build(), None);
         assert_eq!(found[0].evidence["missing_bytes"], 64 * MIB);
+        assert_eq!(found[0].evidence["missing_at_least_bytes"], 1);
         assert_eq!(found[0].evidence["missing_is_exact"], false);
         assert_eq!(found[0].evidence["cap_at_least_bytes"], 400 * MIB);
         assert_eq!(found[0].evidence["cap_below_bytes"], 464 * MIB);
         assert!(found[0].title.contains("up to 64.0 MiB"), "{}", found[0].title);
+    }
+
+    #[test]
+    fn what_an_unknown_device_may_hide_is_said() {
+        let found = found("capacity", &held().oom(64 * MIB, 10 * MIB).build(), None);
+        assert!(found[0].remedy.contains("410.0 MiB of it are accounted for"), "{}", found[0].remedy);
     }
 
     #[test]
@@ -221,6 +254,7 @@ mod tests {
         let pool = trace.pool_index(crate::model::PoolId(0, 3));
         trace.devices[0].events.pools.set(4, pool);
         let found = found("capacity", &trace, Some(620 * MIB));
+        assert!(!found[0].remedy.contains("how large the device is"), "{}", found[0].remedy);
         assert_eq!(found[0].evidence["private_pool_free_bytes"], 200 * MIB);
         assert!(found[0].remedy.contains("200.0 MiB are free in private pools"), "{}", found[0].remedy);
     }

@@ -14,11 +14,13 @@ pub(crate) static RULE: Rule = Rule {
             finding splits it into what a context and its libraries usually take (up to 1 GiB) and the rest, which \
             nothing in the recording explains. This is why nvidia-smi shows more than PyTorch.",
         fires: "When `total - free - reserved` of the device is at least 1 GiB and at least 5 % of the device: at an \
-            `oom` event, or at any moment at which memlab's recorder asked the driver. It is an error where a request \
-            failed that would have fitted beside the usual 1 GiB, and a warning otherwise.",
+            `oom` event, or at any moment at which memlab's recorder asked the driver. It is a warning; it is an error, \
+            and the verdict on the failure, where at least 2 GiB are outside and the request would have fitted without \
+            what is beyond the first of them.",
         why: "A CUDA context with cuBLAS and cuDNN loaded took 0.7 GiB on the machine where it was measured; 1 GiB is what \
             one process needs in ordinary cases, so less is never worth a word. 5 % keeps the rule quiet on large \
-            devices, where several libraries together take more than 1 GiB without harm.",
+            devices, where several libraries together take more than 1 GiB without harm. What is usual is a rough \
+            figure, so a failure is laid at its door only where as much again is outside.",
         needs: "The size of the device and its free bytes at one moment: memlab's recorder notes both; a plain snapshot \
             has the free bytes in its `oom` events, but not the size.",
         is_not: "It is not PyTorch's cache: that is inside `reserved`. It cannot tell other processes from libraries of \

@@ -42,21 +42,21 @@ fn told(scene: &Scene<'_>, case: &Case<'_>) -> Finding {
     let (bytes, title) = if sums.largest_with_pending_bytes >= sums.request_bytes {
         let bytes = sums.largest_with_pending_bytes;
         let title = format!(
-            "{request} failed while {} on the same stream were freed but waiting for another stream",
+            "{request} were refused while {} on the same stream were freed but waiting for another stream",
             Bytes(bytes)
         );
         (bytes, title)
     } else if sums.freed_too_late_bytes >= sums.request_bytes {
         let bytes = sums.freed_too_late_bytes;
         let title = format!(
-            "{request} failed while {} on the same stream became free: too late to be found",
+            "{request} were refused while {} on the same stream became free: too late to be found",
             Bytes(bytes)
         );
         (bytes, title)
     } else {
         let bytes = sums.released_by_pending_bytes;
         let title = format!(
-            "{request} failed while {} of whole segments were freed but waiting for another stream",
+            "{request} were refused while {} of whole segments were freed but waiting for another stream",
             Bytes(bytes)
         );
         (bytes, title)
