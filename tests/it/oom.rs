@@ -173,6 +173,11 @@ fn case_07_a_comb_refuses_fifty_mebibytes() {
         (1_280, 11 * MIB)
     );
     assert_eq!((bytes(found, "pinning_blocks"), bytes(found, "pinning_bytes")), (640, 640 * 19 * MIB));
+    let holes = found.evidence["holes"].as_array().expect("sizes of the pieces");
+    assert_eq!(
+        (holes.len(), &holes[0]["at_least_bytes"], &holes[0]["blocks"]),
+        (1, &(8 * MIB).into(), &1_280.into())
+    );
     // 30 MiB are free: one segment of 40 MiB more is enough, and one block keeps it.
     assert_eq!((bytes(found, "change_blocks"), bytes(found, "change_bytes")), (1, 19 * MIB));
 }

@@ -255,9 +255,11 @@ fn a_stated_fraction_makes_the_verdict_certain() {
         trace.process.other.insert("memory_fraction".to_owned(), fraction.into());
         report(&trace).devices[0].ooms[0].clone()
     };
-    let capped = verdict(0.45);
-    assert_eq!((capped.verdict.as_str(), capped.cap_bytes), ("memory-cap", Some(90 * MIB)));
-    assert!(capped.explanation.iter().any(|text| text.contains("allows 90.0 MiB in all")), "{capped:?}");
+    let capped = verdict(0.4);
+    assert_eq!((capped.verdict.as_str(), capped.cap_bytes), ("memory-cap", Some(80 * MIB)));
+    assert!(capped.explanation.iter().any(|text| text.contains("allows 80.0 MiB in all")), "{capped:?}");
+    // What is left of a higher limit and the free pieces would do together.
+    assert_eq!(verdict(0.45).verdict, "fragmentation");
     // 64 MiB never fit into 50.
     assert_eq!(verdict(0.25).verdict, "huge-request");
     // The recorder saw no limit: then it was the driver.

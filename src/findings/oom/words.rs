@@ -47,12 +47,9 @@ fn reason(verdict: &Verdict) -> String {
     match verdict.kind {
         VerdictKind::HugeRequest => huge(verdict),
         VerdictKind::PendingAtOom => pending(verdict),
-        VerdictKind::Fragmentation => format!(
-            "{}, enough for {}; but the largest free block of this stream and pool is {}",
-            in_sum(verdict),
-            Bytes(sums.request_bytes),
-            Bytes(sums.largest_free_block_bytes)
-        ),
+        VerdictKind::Fragmentation => {
+            format!("{}, enough for {}; {}", in_sum(verdict), Bytes(sums.request_bytes), in_pieces(verdict))
+        }
         VerdictKind::NearCapacity => near(verdict),
         VerdictKind::MemoryCap => {
             verdict.refusal.cap().map_or_else(|| in_sum(verdict), |cap| limited(verdict, cap))
@@ -85,6 +82,15 @@ fn in_sum(verdict: &Verdict) -> String {
             format!("{} left under the limit plus {slack} free inside segments is {sum}", Bytes(room))
         }
         _ => format!("{slack} are free inside segments"),
+    }
+}
+
+/// Why no piece would do.
+fn in_pieces(verdict: &Verdict) -> String {
+    match verdict.sums.largest_free_block_bytes {
+        _ if !verdict.sums.is_looked_at => "but in pieces".to_owned(),
+        0 => "but no free block is of this stream and pool".to_owned(),
+        largest => format!("but the largest free block of this stream and pool is {}", Bytes(largest)),
     }
 }
 

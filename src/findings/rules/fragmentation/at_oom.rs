@@ -1,10 +1,12 @@
 //! A request failed although enough was free, in pieces.
 
+use serde_json::{Value, json};
+
 use crate::error::Result;
 use crate::findings::oom::{Case, against_pieces, replayed};
 use crate::findings::{Finding, Scene, Severity, VerdictKind};
 use crate::rebuild::Moment;
-use crate::tables::{self, Pin};
+use crate::tables::{self, Fragmentation, HoleClass, Pin};
 use crate::units::{Bytes, Count};
 
 use super::RULE;
@@ -41,6 +43,7 @@ fn told(scene: &Scene<'_>, case: &Case<'_>) -> Result<Finding> {
         .evidence("pinning_blocks", pinning.blocks)
         .evidence("pinning_bytes", pinning.block_bytes)
         .evidence("sole_stranded_bytes", pinning.sole_stranded_bytes)
+        .evidence("holes", holes(&figures))
         .evidence("confidence", if is_sure { "high" } else { "low" });
     let (mut finding, change) = case.with_smallest_change(finding);
     let setting = match replayed(scene) {
@@ -52,6 +55,16 @@ fn told(scene: &Scene<'_>, case: &Case<'_>) -> Result<Finding> {
     };
     let remedy = [pinned_by(scene, pinning), elsewhere(case), change, Some(setting)];
     Ok(finding.remedy(remedy.into_iter().flatten().collect::<Vec<_>>().join(" ")))
+}
+
+/// How many pieces there are of which size, by powers of two.
+fn holes(figures: &Fragmentation) -> Value {
+    let pinned = figures.holes.iter().filter(|class| class.stranded_blocks > 0);
+    let one = |class: &HoleClass| {
+        json!({ "at_least_bytes": 1_u64 << class.power.min(63), "blocks": class.stranded_blocks,
+            "bytes": class.stranded_bytes })
+    };
+    pinned.map(one).collect()
 }
 
 /// Who is most in the way.
