@@ -3,9 +3,11 @@
 //! Owns the rules, one file each in `rules`, what they are handed ([`Scene`]) and what they say
 //! ([`Finding`]); and why a request failed ([`judge_all`]).
 
+mod chains;
 mod facts;
 mod finding;
 mod oom;
+mod passes;
 mod rule;
 mod rules;
 mod scene;

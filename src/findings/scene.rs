@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use crate::model::{DeviceId, DeviceTrace, PoolId, Settings, StackId, Trace};
 use crate::rebuild::{History, Moment, OomEvent, State};
-use crate::tables::{GroupKey, Grouping, Readings, StepTable};
+use crate::tables::{self, GroupKey, Grouping, Phases, Readings, StepTable};
 
 use super::{LineBytes, Verdict};
 
@@ -69,6 +69,7 @@ pub struct States {
     reserved_peak: OnceLock<State>,
     end: OnceLock<State>,
     last_oom: OnceLock<Option<State>>,
+    phases: OnceLock<Phases>,
 }
 
 impl Scene<'_> {
@@ -102,6 +103,13 @@ impl Scene<'_> {
     pub fn at_last_oom(&self) -> Option<&State> {
         let state = || self.ooms.last().map(|oom| self.history.state_at(Moment(oom.oom.event)));
         self.states.last_oom.get_or_init(state).as_ref()
+    }
+
+    /// What the process was doing at every event.
+    #[must_use]
+    pub fn phases(&self) -> &Phases {
+        let found = || tables::phases(self.trace, self.device, self.history, self.lines);
+        self.states.phases.get_or_init(found)
     }
 
     /// The line that allocation `row` is charged to, with `bytes`; `None` when no line is known.

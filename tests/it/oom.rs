@@ -1,8 +1,9 @@
 //! Out of memory, on recordings: the verdict, the rules that fire, and the figures that prove them.
 
+use memlab::model::{DeviceFacts, DeviceId};
 use memlab::report::{DeviceReport, FindingRow, OomRow, TraceReport};
 
-use crate::inputs::{analyzed, analyzed_path, recordings};
+use crate::inputs::{Analyzed, analyze, analyzed, analyzed_path, recordings, testdata};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -117,7 +118,7 @@ fn the_larger_model_under_three_gibibytes_is_capacity_too() {
 /// The same run as memlab's recorder saw it: the limit is known, so every figure is exact.
 #[test]
 fn a_limit_that_the_recorder_noted_makes_the_figures_exact() {
-    let report = &analyzed_path(&crate::inputs::testdata("emitter/oom.msgpack")).report;
+    let report = &analyzed_path(&testdata("emitter/oom.msgpack")).report;
     let (row, left) = (oom(report, 0), 3 * GIB - 3_135_242_240);
     assert_eq!(
         (row.verdict.as_str(), row.cap_bytes, row.missing_bytes),
@@ -160,6 +161,71 @@ fn a_hole_on_another_stream_is_no_hole() {
     assert_eq!(bytes(found, "largest_free_block_elsewhere_bytes"), 28_811_264);
     assert!(found.remedy.contains("belongs to another stream"), "{}", found.remedy);
     assert!(!found.remedy.contains("CONF=expandable_segments:True"), "{}", found.remedy);
+}
+
+/// No limit: the card itself is full. The file does not say how large it is.
+#[test]
+fn a_full_card_is_capacity() {
+    let report = report("faults", "capacity_real");
+    assert_eq!((oom(report, 0).verdict.as_str(), fired(report)), ("capacity", vec!["capacity"]));
+    let found = finding(report, "capacity");
+    assert_eq!(bytes(found, "missing_bytes"), 4 * GIB - 3_528_589_312);
+    assert_eq!((found.lines[0].bytes, &found.evidence["missing_is_exact"]), (136 * GIB, &true.into()));
+    // One of the blocks of 4 GiB is as much as is needed.
+    assert_eq!((bytes(found, "change_blocks"), bytes(found, "change_bytes")), (1, 4 * GIB));
+    assert!(found.remedy.contains("does not say how large the device is"), "{}", found.remedy);
+}
+
+/// No limit: 36 GiB asked, 27.3 free, 46.1 in 24 pieces that 80 MiB each keep apart.
+#[test]
+fn pieces_on_a_real_card_are_fragmentation() {
+    let report = report("faults", "fragmentation_real");
+    assert_eq!((oom(report, 0).verdict.as_str(), fired(report)), ("fragmentation", vec!["fragmentation"]));
+    let found = finding(report, "fragmentation");
+    assert_eq!((found.bytes, bytes(found, "stranded_blocks")), (24 * 1_968 * MIB, 24));
+    assert_eq!((bytes(found, "pinning_blocks"), bytes(found, "pinning_bytes")), (24, 24 * 80 * MIB));
+    assert_eq!((bytes(found, "change_blocks"), bytes(found, "change_bytes")), (5, 400 * MIB));
+    assert_eq!(
+        (&found.evidence["confidence"], &found.evidence["remedy_fits"]),
+        (&"high".into(), &true.into())
+    );
+}
+
+/// 100 GiB lie outside the allocator. The file alone cannot tell that from a smaller card; with its size it is certain.
+#[test]
+fn what_lies_outside_needs_the_size_of_the_card() {
+    let Analyzed { trace, report } = analyzed("faults", "outside_real");
+    assert_eq!((oom(report, 0).verdict.as_str(), fired(report)), ("capacity", vec!["capacity"]));
+    assert!(finding(report, "capacity").remedy.contains("39.2 GiB of it are accounted for"));
+    let mut trace = trace.clone();
+    let (name, total_bytes) = ("NVIDIA H200".to_owned(), Some(150_109_880_320));
+    trace.process.devices = vec![DeviceFacts { device: DeviceId(0), name, total_bytes }];
+    let report = &analyze(&trace);
+    assert_eq!(
+        (oom(report, 0).verdict.as_str(), fired(report)),
+        ("outside-allocator", vec!["outside-allocator"])
+    );
+    let found = finding(report, "outside-allocator");
+    let outside = 150_109_880_320 - 1_284_636_672 - 40_802_189_312;
+    assert_eq!((found.severity, found.bytes), ("error", outside));
+    assert_eq!(bytes(found, "outside_unexplained_bytes"), outside - GIB);
+}
+
+#[test]
+fn two_hundred_gibibytes_at_once_are_huge_on_any_card_there_was_room_on() {
+    let report = report("faults", "huge_request");
+    assert_eq!((oom(report, 0).verdict.as_str(), fired(report)), ("huge-request", vec!["huge-request"]));
+    let found = finding(report, "huge-request");
+    assert_eq!((found.bytes, bytes(found, "most_bytes")), (200 * GIB, 149_335_179_264 + 56_623_104));
+}
+
+/// 1,200 MiB are allowed.
+#[test]
+fn a_failure_that_was_handled_well_is_still_explained() {
+    let report = report("faults", "oom_handled");
+    assert_eq!(fired(report), ["capacity", "memory-cap"]);
+    let cap = finding(report, "memory-cap");
+    assert!(bytes(cap, "cap_at_least_bytes") <= 1_200 * MIB && 1_200 * MIB < bytes(cap, "cap_below_bytes"));
 }
 
 #[test]
@@ -217,7 +283,7 @@ fn case_49_private_pools_are_no_pieces() {
 
 #[test]
 fn a_request_beyond_the_device_is_huge() {
-    let report = &analyzed_path(&crate::inputs::testdata("emitter/uncaught.msgpack")).report;
+    let report = &analyzed_path(&testdata("emitter/uncaught.msgpack")).report;
     assert_eq!(fired(report), ["huge-request"]);
     let found = finding(report, "huge-request");
     assert_eq!((found.bytes, bytes(found, "most_bytes")), (4 << 40, 150_109_880_320));
@@ -228,7 +294,7 @@ fn a_request_beyond_the_device_is_huge() {
 #[test]
 fn recordings_without_a_failure_have_no_such_finding() {
     let mut quiet = 0;
-    for folder in ["torch", "gpu", "cases", "public"] {
+    for folder in ["torch", "gpu", "faults", "cases", "public"] {
         for path in recordings(folder) {
             let report = &analyzed_path(&path).report;
             if report.devices.iter().all(|device| device.ooms.is_empty()) {
@@ -243,7 +309,7 @@ fn recordings_without_a_failure_have_no_such_finding() {
     }
     assert!(quiet > 40, "{quiet}");
     for name in ["cnn", "gpt", "leak_cache", "leak_loss", "leak_cycle", "expandable"] {
-        let report = &analyzed_path(&crate::inputs::testdata(&format!("emitter/{name}.msgpack"))).report;
+        let report = &analyzed_path(&testdata(&format!("emitter/{name}.msgpack"))).report;
         assert!(report.findings.iter().all(|row| row.rule != "outside-allocator"), "{name}");
     }
 }
