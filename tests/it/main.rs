@@ -20,7 +20,6 @@ mod oom;
 mod peak;
 mod pickles;
 mod program;
-mod programs;
 mod properties;
 mod recorded;
 mod roundtrip;
