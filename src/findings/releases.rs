@@ -3,6 +3,7 @@
 //! Owns the judgement of bursts ([`crate::tables::bursts`]); what is said about them is the rule
 //! `reference-cycle`'s.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::rebuild::NONE;
@@ -18,6 +19,8 @@ const LEAST_BLOCKS: usize = 8;
 const LEAST_PART: u64 = 20;
 /// Of as many blocks as a burst takes, divided by this, may be left of the same age.
 const LEFT_PART: usize = 10;
+/// A bound on the work, far above what real recordings need.
+const MOST_LOOKED_AT: usize = 50_000_000;
 /// Without steps: so many bursts, of blocks made over this part of the time before (in fifths).
 const LEAST_BURSTS_WITHOUT_STEPS: usize = 2;
 const FIFTHS_OF_TIME: u64 = 4;
@@ -124,8 +127,11 @@ fn is_large(scene: &Scene<'_>, burst: &Burst) -> bool {
     blocks >= LEAST_BLOCKS || (blocks > 0 && bytes >= burst.live_bytes / LEAST_PART)
 }
 
-/// Rows of the origins that bursts speak of, ascending.
-struct MadeBy(BTreeMap<u32, Vec<u32>>);
+/// Rows of the origins that bursts speak of, ascending; and how many may still be looked at.
+struct MadeBy {
+    rows: BTreeMap<u32, Vec<u32>>,
+    budget: Cell<usize>,
+}
 
 impl MadeBy {
     fn of(origins: &Origins, bursts: &[Burst]) -> Self {
@@ -136,7 +142,7 @@ impl MadeBy {
                 rows.push(row as u32);
             }
         }
-        Self(rows)
+        Self { rows, budget: Cell::new(MOST_LOOKED_AT) }
     }
 
     /// Whether next to nothing is left of what was made between the oldest and the newest block of the burst:
@@ -146,9 +152,11 @@ impl MadeBy {
         let (Some(&oldest), Some(&newest)) = (together.rows.iter().min(), together.rows.iter().max()) else {
             return false;
         };
-        let made = self.0.get(&together.origin).map_or(&[][..], Vec::as_slice);
+        let made = self.rows.get(&together.origin).map_or(&[][..], Vec::as_slice);
         let made =
             &made[made.partition_point(|&row| row < oldest)..made.partition_point(|&row| row <= newest)];
+        let Some(budget) = self.budget.get().checked_sub(made.len()) else { return false };
+        self.budget.set(budget);
         let is_left = |&&row: &&u32| {
             let row = row as usize;
             u64::from(rows.free_requested_events[row].min(rows.free_completed_events[row])) >= end

@@ -1,8 +1,9 @@
 //! Origins that leave blocks behind in a rhythm which has not ended.
 //!
 //! Owns the decision whether blocks that are kept are a leak. Its parts: the rhythm holds to the last step; the
-//! blocks are older than others of the same origin ever get; it goes on as long as the loop does; that none was released is no luck, although many
-//! origins were looked at; and nothing else shrinks as fast (blocks that replace others are no growth).
+//! blocks are older than others of the same origin ever get; it goes on as long as the loop does; that none was
+//! released is no luck, although many origins were looked at; and nothing else shrinks as fast (blocks that
+//! replace others are no growth).
 
 use crate::findings::{Scene, compared};
 use crate::tables::{Kept, LeftBehind, Origins, Pace, ReleasedLate, StepTable, left_behind};

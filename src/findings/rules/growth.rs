@@ -17,55 +17,62 @@ pub(crate) static RULE: Rule = Rule {
             blocks are kept, how many bytes a step adds, how much is held by now and, where the size of the \
             device is known, after how many more steps it is full.",
         fires: "It looks at what is live when a step is over, never at peaks. For each stack (allocations of the \
-            backward pass have none and go by the line that called it) it takes the blocks that are still there \
-            when the last step is over, and the steps that made them.\n\n\
+            backward pass have none and go by the line that called it) it takes the blocks that are still \
+            there when the last step is over, and the steps that made them.\n\n\
             A stack leaks when all of this holds:\n\n\
-            1. **A rhythm that lasts.** From the first kept block on, every round of steps keeps blocks in the \
-            same places: one per step, four per step, one in every second step; a round has at most 32 steps and \
-            is seen at least 3 times. At least 5 steps keep blocks, at most one in ten of them is out of rhythm, \
-            and the last round is complete. Without any round, a recording of at least 100 steps of which 50 \
-            keep blocks will do, if they are not rarer in its second half. Where the loop goes on behind the \
-            steps that are known, the leak must go on with it.\n\
-            2. **Older than its kind.** Blocks of the same stack that outlive their step and are released may do \
-            so only within an eighth of the steps looked at, and from the first third of them on. A cache that \
-            lets go of its oldest entries is no leak.\n\
-            3. **No luck.** Assume that blocks of this stack are released in the course of time, after a fifth \
-            of the steps on the average. Each kept block has had as many chances as it lived through steps. The \
-            probability that so few were taken, times the number of stacks looked at (and of sequences of \
-            steps), is below 1 %.\n\
-            4. **Nothing shrinks instead.** What else lives through the steps does not fall in nearly every step \
-            (Kendall's tau at most -0.9) by half as much or more: blocks that replace others are no growth.\n\n\
-            One block per step is found within ten steps. Where no stack leaks so, one block that every step \
-            replaces by a larger one is looked for: it must grow in each of at least 6 steps up to the last \
-            (chances of one half each, corrected in the same way), with the floor of all memory, and not with a \
-            peak that grows more than two and a half times as fast; only in steps that the program names.\n\n\
+            1. **A rhythm that lasts.** From the first kept block on, every round of steps keeps blocks in \
+            the same places: one per step, four per step, one in every second step; a round has at most 32 \
+            steps and is seen at least 3 times. At least 5 steps keep blocks, at most one in ten of them \
+            is out of rhythm, and the last round is complete. Without any round, a recording of at least \
+            100 steps of which 50 keep blocks will do, if they are not rarer in its second half. Where the \
+            loop goes on behind the steps that are known, the leak must go on with it.\n\
+            2. **Older than its kind.** Blocks of the same stack that outlive their step and are released \
+            may do so only within an eighth of the steps looked at, and from the first third of them on. A \
+            cache that lets go of its oldest entries is no leak.\n\
+            3. **No luck.** Assume that blocks of this stack are released in the course of time, after a \
+            fifth of the steps on the average. Each kept block has had as many chances as it lived through \
+            steps. The probability that so few were taken, times the number of stacks looked at (and of \
+            sequences of steps), is below 1 %.\n\
+            4. **Nothing shrinks instead.** What else lives through the steps does not fall in nearly \
+            every step (Kendall's tau at most -0.9) by half as much or more: blocks that replace others \
+            are no growth.\n\n\
+            One block per step is found within ten steps. Where no stack leaks so, one block that every \
+            step replaces by a larger one is looked for: it must grow in each of at least 6 steps up to \
+            the last (chances of one half each, corrected in the same way), with the floor of all memory, \
+            and not with a peak that grows more than two and a half times as fast; only in steps that the \
+            program names.\n\n\
             `slope_bytes_per_step` is the median of the slopes between any two steps (Theil and Sen), with its \
             95 % interval beside it.\n\n\
-            It is an **error** when the leak is certain and matters: the same number of blocks in every round, \
-            blocks of at least 20 steps that the program names, none of that stack ever released late, a probability below one in a million, \
-            most of it not given back while the program goes on, and at least 1 MiB per step or 5 % of what lived through the \
-            steps before (and 1 MiB in all). It is a **warning** when it matters but is not certain, and for what \
-            is given back after the last step from 1 MiB per step on; else an info.",
+            It is an **error** when the leak is certain and matters: the same number of blocks in every \
+            round, blocks of at least 20 steps that the program names, none of that stack ever released \
+            late, a probability below one in a million, most of it not given back while the program goes \
+            on, and at least 1 MiB per step or 5 % of what lived through the steps before (and 1 MiB in \
+            all). It is a **warning** when it matters but is not certain, and for what is given back after \
+            the last step from 1 MiB per step on; else an info.",
         why: "Peaks move with the batch; what lives through a whole step does not. Blocks are counted as well as \
-            bytes because a leak of small blocks is as certain as one of large ones, and because the count is \
-            what a loop repeats. Several hundred stacks are looked at: by luck alone one of them would look like \
-            a leak if the number were not taken into account. On a thousand generated recordings without a leak \
-            (varying and correlated batches, warm-up, bounded caches, caches that evict, optimizer state, \
-            evaluations, blocks of random life) at most ten fire; on a thousand with one leaked block per step \
-            among the same noise at least 990 do, with the right line.",
+            bytes because a leak of small blocks is as certain as one of large ones, and because the count \
+            is what a loop repeats. Several hundred stacks are looked at: by luck alone one of them would \
+            look like a leak if the number were not taken into account. On a thousand generated recordings \
+            without a leak (varying and correlated batches, warm-up, bounded caches, caches that evict, \
+            optimizer state, evaluations, blocks of random life) at most ten fire; on a thousand with one \
+            leaked block per step among the same noise at least 990 do, with the right line.",
         needs: "Steps: marks of the recorder, annotations (`record_function(\"step\")`, the profiler's or the \
-            optimizer's), a repetition found in the events, or failing these at least 7 calls of `backward()`; at \
-            least 6 steps (8 where the program does not name them), and 7 to 9 where many stacks allocate. Without steps the rule is silent: blocks that pile up while a program loads its model look \
-            the same. With stacks it names the line; a recording of `memlab run` also says who holds the blocks.",
+            optimizer's), a repetition found in the events, or failing these at least 7 calls of \
+            `backward()`; at least 6 steps (8 where the program does not name them), and 7 to 9 where many \
+            stacks allocate. Without steps the rule is silent: blocks that pile up while a program loads \
+            its model look the same. With stacks it names the line; a recording of `memlab run` also says \
+            who holds the blocks.",
         is_not: "Not the optimizer's state of the first step, a library's workspace, a warm-up that stops, a \
-            cache that is full or evicts, batches of varying size, memory reserved but not allocated, or what a \
-            caught exception keeps. A cache that is still being filled when the recording ends looks like a leak \
-            until it is full. Growth that a program gives back after the last step (predictions gathered for an \
-            evaluation) is no leak but limits the number of steps; the finding says so.",
+            cache that is full or evicts, batches of varying size, memory reserved but not allocated, or \
+            what a caught exception keeps. A cache that is still being filled when the recording ends \
+            looks like a leak until it is full. Growth that a program gives back after the last step \
+            (predictions gathered for an evaluation) is no leak but limits the number of steps; the \
+            finding says so.",
         remedy: "Look at the named line for something that outlives the step: a loss that is kept with its graph \
-            (`losses.append(loss)` keeps the whole forward pass; append `loss.item()` or `loss.detach()`), a \
-            list, dict or attribute that only grows, a hook or closure that stores activations, a cache without \
-            a bound. Move what must be kept to the host with `.cpu()`. `memlab run` names the holder.",
+            (`losses.append(loss)` keeps the whole forward pass; append `loss.item()` or `loss.detach()`), \
+            a list, dict or attribute that only grows, a hook or closure that stores activations, a cache \
+            without a bound. Move what must be kept to the host with `.cpu()`. `memlab run` names the \
+            holder.",
     },
     check: Check::Device(find),
 };
