@@ -3,12 +3,19 @@
 //! Owns the rules, one file each in `rules`, what they are handed ([`Scene`]) and what they say
 //! ([`Finding`]); and why a request failed ([`judge`]).
 
+mod attempts;
+mod calls;
+mod duplicates;
 mod facts;
 mod finding;
+mod kept;
+mod optimizer_state;
 mod rule;
 mod rules;
 mod scene;
+mod sizes;
 mod verdict;
+mod workspaces;
 
 pub use facts::{DeviceFacts, RankFacts};
 pub use finding::{Finding, LineBytes, Severity};

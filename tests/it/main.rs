@@ -22,5 +22,6 @@ mod recorded;
 mod roundtrip;
 mod sandbox;
 mod sizes;
+mod survivors;
 mod whatif;
 mod whatif_properties;
