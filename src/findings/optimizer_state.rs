@@ -52,9 +52,9 @@ impl OptimizerState {
         if !is_share(state.bytes(), whole.bytes(), FITS_PERCENT) {
             return None;
         }
-        let before = parameters_before(scene, first);
-        let parameters = Sizes::of(scene, &before);
-        let (copies, of, is_paired) = pair(scene, &rows, &state, &parameters)?;
+        let (copies, of, is_paired) = candidates(scene, first)
+            .iter()
+            .find_map(|before| pair(scene, &rows, &state, &Sizes::of(scene, before)))?;
         let last = u64::from(events[*rows.last()?]);
         let shadows = shadows(scene, first, &of);
         let (parameter_bytes, state_bytes) = (of.bytes(), state.bytes());
@@ -81,11 +81,17 @@ fn end_of_call(scene: &Scene<'_>, first: u64) -> u64 {
     later.filter(ends_it).map(|row| u64::from(events[row])).next().unwrap_or(scene.history.events)
 }
 
-/// What was there before the state, stays, and may be parameters.
-fn parameters_before(scene: &Scene<'_>, first: u64) -> Vec<usize> {
+/// What was there before the state, stays, and may be parameters: first what was there before any step (later
+/// comers may be gradients), then all of it.
+fn candidates(scene: &Scene<'_>, first: u64) -> [Vec<usize>; 2] {
     let may_be = |maker| matches!(maker, Maker::Unknown | Maker::Placement | Maker::Loader);
-    let live = |row: usize| scene.history.allocations.is_allocated_at(row, Moment(first));
-    scene.survivors().iter().copied().filter(|&row| live(row) && may_be(scene.maker(row))).collect()
+    let allocations = &scene.history.allocations;
+    let live = |row: usize| allocations.is_allocated_at(row, Moment(first));
+    let all = scene.survivors().iter().copied().filter(|&row| live(row) && may_be(scene.maker(row)));
+    let all: Vec<usize> = all.collect();
+    let begin = scene.steps.rows.first().map_or(Moment(0), |step| step.begin);
+    let early = all.iter().copied().filter(|&row| allocations.is_allocated_at(row, begin)).collect();
+    [early, all]
 }
 
 /// How many times the parameters the state is, the sizes of these, and whether they pair one by one.

@@ -92,9 +92,27 @@ fn by_place(scene: &Scene<'_>) -> Vec<usize> {
 }
 
 fn is_candidate(scene: &Scene<'_>, row: usize) -> bool {
-    matches!(scene.history.allocations.requested_bytes[row], BEFORE_HOPPER_BYTES | SINCE_HOPPER_BYTES)
-        && matches!(scene.maker(row), Maker::Unknown | Maker::Compute)
-        && has_python_only(scene, row)
+    let is_odd = match scene.history.allocations.requested_bytes[row] {
+        BEFORE_HOPPER_BYTES => true,
+        SINCE_HOPPER_BYTES => false,
+        _ => return false,
+    };
+    let stack = scene.history.allocations.stacks[row];
+    let has_python = scene.lines.facts.get(stack.0 as usize).is_some_and(|facts| facts.has_python);
+    let may_be = match scene.maker(row) {
+        Maker::Unknown | Maker::Compute => is_odd || has_python,
+        Maker::Backward => is_odd,
+        _ => false,
+    };
+    may_be && !has_native(scene, stack)
+}
+
+/// Native frames would say what it is: where there are any and they do not, it is something else.
+fn has_native(scene: &Scene<'_>, stack: StackId) -> bool {
+    scene.trace.stacks.get(stack).iter().any(|&id| {
+        let file = scene.trace.strings.get(scene.trace.frames.get(id).file);
+        file.is_empty() || file.starts_with("??")
+    })
 }
 
 /// Fills in the stories: one pass over the allocations.
@@ -124,24 +142,13 @@ fn read(scene: &Scene<'_>, stacks: &mut HashMap<StackId, Stack>) {
 
 impl Story {
     fn fits(&self, scene: &Scene<'_>, stack: &Stack) -> bool {
-        let is_unmistakable = scene.history.allocations.requested_bytes[self.row] == BEFORE_HOPPER_BYTES;
-        let comes_and_goes =
-            self.before <= MOST_BEFORE && stack.gone.saturating_sub(self.gone_before) >= LEAST_AFTER;
+        if scene.history.allocations.requested_bytes[self.row] == BEFORE_HOPPER_BYTES {
+            return true;
+        }
         let is_recorded = scene.history.allocations.alloc_events[self.row] != NONE;
-        self.of_its_size == 1 && (is_unmistakable || (is_recorded && comes_and_goes))
+        let are_gone = stack.gone.saturating_sub(self.gone_before);
+        is_recorded && self.of_its_size == 1 && self.before <= MOST_BEFORE && are_gone >= LEAST_AFTER
     }
-}
-
-/// Native frames would say what it is: where there are any and they do not, it is something else.
-fn has_python_only(scene: &Scene<'_>, row: usize) -> bool {
-    let stack = scene.history.allocations.stacks[row];
-    let facts = scene.lines.facts.get(stack.0 as usize);
-    let has_native = scene.trace.stacks.get(stack).iter().any(|&id| {
-        let frame = scene.trace.frames.get(id);
-        let file = scene.trace.strings.get(frame.file);
-        file.is_empty() || file.starts_with("??")
-    });
-    facts.is_some_and(|facts| facts.has_python) && !has_native
 }
 
 /// The engine's thread has a handle of its own: its workspace is the first allocation without frames that is

@@ -171,11 +171,7 @@ fn workspaces_are_information_and_named_by_how_they_are_known() {
         ("cases", "C20_cublas_workspace", "native frames", 1),
     ] {
         let finding = only(folder, name, WORKSPACE);
-        assert_eq!(
-            (finding.severity, figure(finding, "workspaces")),
-            ("info", workspaces),
-            "{name}"
-        );
+        assert_eq!((finding.severity, figure(finding, "workspaces")), ("info", workspaces), "{name}");
         assert_eq!(finding.evidence["known_by"], known_by, "{name}");
     }
 }

@@ -18,7 +18,8 @@ pub(crate) static RULE: Rule = Rule {
         fires: "Allocations that were made inside an optimizer's `step` stay until nothing is asked for any more; \
             at least 90 % of these bytes appeared in the first two steps (without known steps: in the first \
             call); and they are 1, 2 or 3 times the parameters, within 10 %. Parameters are found by their \
-            sizes: what was there before, stays, and pairs with the state one by one. Where sizes do not pair \
+            sizes: what was there before (before the first step, if that is enough), stays, and pairs with the state \
+            one by one. Where sizes do not pair \
             but the sums do, the sums count. Further copies of the parameters that appear in the same step \
             (a shadow copy) are added to the factor.",
         why: "Adam keeps 2 values for each parameter, SGD with momentum 1, AMSGrad 3. The 10 % leave room for \
@@ -232,6 +233,16 @@ mod tests {
             builder = builder.at("train.py", 40, "step").alloc(A + 1024 * MIB, MIB).free(A + 1024 * MIB, MIB);
         }
         assert!(state(&builder.build()).is_empty());
+    }
+
+    #[test]
+    fn what_came_with_the_first_step_is_a_parameter_last() {
+        // Gradients that stay, at a line that says nothing, and both moments at one line.
+        let mut builder = TraceBuilder::new().segment_alloc(A, 16 * 1024 * MIB).at("model.py", 10, "init");
+        builder = builder.alloc(A, 128 * MIB).at("train.py", 20, "step").alloc(A + 1024 * MIB, 128 * MIB);
+        builder = builder.stack(&[INIT, STEP]).alloc(STATE, 128 * MIB).alloc(STATE + 128 * MIB, 128 * MIB);
+        let trace = with_steps(builder.build(), &[1_000_015]);
+        assert_eq!(state(&trace)[0].evidence["factor"], 2.0);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `library-workspace`: cuBLAS and its like keep workspaces for as long as the process lives.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::Result;
 use crate::findings::workspaces::{Workspaces, stream_of};
@@ -24,11 +24,11 @@ pub(crate) static RULE: Rule = Rule {
             through a library's handle pool (`getCurrentCUDABlasHandle`, `getCUDABlasLtWorkspace`, \
             `CublasHandlePool.cpp` and their like). There are at most 8 of one size on one stream.\n\n\
             Without native frames (`stacks=\"python\"`) only two sizes count. 8,519,680 bytes (PyTorch's \
-            default before Hopper) when no other allocation of that stack and stream has this size. \
-            33,554,432 bytes (the default on Hopper and later) when, besides, its request was recorded, at most 4 allocations of that \
-            stack and stream came before it and at least 2 later ones of the stack are gone. The backward pass runs on a thread of \
-            its own with a second handle: an allocation of the same size without frames counts as its \
-            workspace if nothing else of that size stays on the stream.",
+            default before Hopper), whoever asked. 33,554,432 bytes (the default on Hopper and later) when its \
+            request was recorded, no other allocation of that stack and stream has this size, at most 4 came \
+            before it, and at least 2 later ones of the stack are gone. The backward pass runs on a thread of its \
+            own with a second handle: the only other allocation of that size that stays on the stream is its \
+            workspace, if it has no frames.",
         why: "A handle exists once for each thread and stream, so there are few workspaces and their number is \
             bounded: a training job has two, one for your thread and one for the backward pass. 8,519,680 is \
             2 x 4 MiB + 8 x 16 KiB, which nothing else asks for; 32 MiB is a round number that a tensor may \
@@ -52,8 +52,7 @@ fn find(scene: &Scene<'_>) -> Result<Vec<Finding>> {
         return Ok(Vec::new());
     }
     let is_certain = rows.iter().all(|row| by_frames.binary_search(row).is_ok());
-    let streams: BTreeMap<u64, ()> =
-        rows.iter().filter_map(|&row| Some((stream_of(scene, row)?, ()))).collect();
+    let streams: BTreeSet<u64> = rows.iter().filter_map(|&row| stream_of(scene, row)).collect();
     let bytes = scene.block_bytes(&rows);
     let many = if rows.len() == 1 {
         "the workspace".to_owned()
@@ -182,6 +181,16 @@ mod tests {
         assert_eq!((found[0].bytes, found[0].severity), (33_554_432, Severity::Info));
         assert!(workspaces(layer(begun(), 5, 16 * MIB)).is_empty(), "a size that nobody asks for by default");
         assert!(workspaces(layer(begun(), 1, 33_554_432)).is_empty(), "no later call shows the difference");
+    }
+
+    #[test]
+    fn the_odd_size_needs_no_frames_at_all() {
+        let trace = begun().alloc(A + 64 * MIB, 8_519_680).alloc(A, MIB).free(A, MIB);
+        assert_eq!(workspaces(trace)[0].bytes, 8_519_680);
+        assert!(workspaces(begun().alloc(A + 64 * MIB, 33_554_432).alloc(A, MIB)).is_empty());
+        // Native frames that do not speak of a library say that it is something else.
+        let other = begun().stack(&[("??", 0, "at::native::empty_cuda()"), ("f.py", 8, "make")]);
+        assert!(workspaces(other.alloc(A + 64 * MIB, 8_519_680)).is_empty());
     }
 
     #[test]
