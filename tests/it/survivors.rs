@@ -134,7 +134,7 @@ fn other_recordings_say_what_they_can() {
             ("one_event", &[(WORKSPACE, 8_519_680)]),
             ("pure_cache", &[(WORKSPACE, 17_039_360)]),
             ("small", &[(WORKSPACE, 17_039_360)]),
-            ("training_starts_late", &[(STATE, 3_387_432_960)]),
+            ("training_starts_late", &[(STATE, 3_387_432_960), (WORKSPACE, 17_039_360)]),
         ],
     );
     check(
