@@ -5,11 +5,13 @@
 
 mod attempts;
 mod calls;
+mod chains;
 mod duplicates;
 mod facts;
 mod finding;
 mod kept;
 mod optimizer_state;
+mod passes;
 mod rule;
 mod rules;
 mod scene;

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use crate::model::{DeviceId, DeviceTrace, Settings, StackId, Trace};
 use crate::rebuild::{History, Moment, OomEvent, State};
-use crate::tables::{self, GroupKey, Grouping, Maker, Makers, StepTable};
+use crate::tables::{self, GroupKey, Grouping, Maker, Makers, Phases, StepTable};
 
 use super::{LineBytes, Verdict};
 
@@ -67,6 +67,7 @@ pub struct States {
     last_oom: OnceLock<Option<State>>,
     makers: OnceLock<Makers>,
     survivors: OnceLock<Vec<usize>>,
+    phases: OnceLock<Phases>,
 }
 
 impl Scene<'_> {
@@ -105,14 +106,14 @@ impl Scene<'_> {
     /// Who made what, as frames say.
     #[must_use]
     pub fn makers(&self) -> &Makers {
-        let makers = || Makers::new(self.trace, self.device, self.history, &self.lines.facts);
+        let makers = || Makers::new(self.trace, self.history, &self.lines.facts);
         self.states.makers.get_or_init(makers)
     }
 
     /// Who made allocation `row`.
     #[must_use]
     pub fn maker(&self, row: usize) -> Maker {
-        self.makers().of(self.device, self.history, row)
+        self.makers().of(self.history, row, |event| self.phases().of_event(event))
     }
 
     /// Rows of the allocations that stay until nothing is asked for any more, ascending.
@@ -132,6 +133,13 @@ impl Scene<'_> {
     #[must_use]
     pub fn lines_of(&self, rows: &[usize]) -> Vec<LineBytes> {
         self.by_line(rows.iter().map(|&row| (row, self.history.allocations.block_bytes[row])))
+    }
+
+    /// What the process was doing at every event.
+    #[must_use]
+    pub fn phases(&self) -> &Phases {
+        let found = || tables::phases(self.trace, self.device, self.history, self.lines);
+        self.states.phases.get_or_init(found)
     }
 
     /// The line that allocation `row` is charged to, with `bytes`; `None` when no line is known.

@@ -4,6 +4,7 @@
 //! over events is plain Rust over columns; group-bys, joins and sorts are Polars' work. Does not own the
 //! meaning of an event (`rebuild`) nor how a figure is shown (`report`).
 
+mod around;
 mod clock;
 mod fragmentation;
 mod frames;
@@ -18,10 +19,10 @@ mod module;
 mod module_groups;
 mod modules;
 mod names;
+mod phases;
 mod pins;
 mod pools;
 mod readings;
-mod recount;
 mod steps;
 mod sums;
 mod survivors;
@@ -31,12 +32,14 @@ mod usages;
 mod user_code;
 mod walk;
 mod window;
+mod without;
 mod write;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod replay;
 
+pub use around::peaks_around;
 pub use fragmentation::{Fragmentation, HoleClass, fragmentation};
 pub use frames::{allocations_frame, lines_frame, segments_frame, steps_frame, usage_frame};
 pub use group::{GroupKey, Grouping};
@@ -47,14 +50,15 @@ pub use makers::{Maker, Makers};
 pub use module_groups::ModuleGroups;
 pub use modules::{ModuleRow, ModuleTable, PhaseFigures, modules};
 pub use names::{CategoryRow, HolderRow, Names, TensorRow, UNKNOWN_KIND, names};
+pub use phases::{Phase, PhaseRun, Phases, phases};
 pub use pins::Pin;
 pub use pools::{PoolUse, pools};
 pub use readings::{Difference, Outside, OutsidePoint, Readings, SelfCheck, readings};
-pub use recount::{peak_without, peaks_around};
 pub use steps::{StepRow, StepSource, StepTable, steps};
 pub use survivors::survivors;
-pub use tags::{MODULE_RULE, ModuleTags, Phase, Tag};
+pub use tags::{MODULE_RULE, ModuleTags, Tag};
 pub use timeline::{Band, MarkReason, TimelineData, TimelineDataMark, TimelineExtent, timeline};
 pub use user_code::{FrameClass, LINE_RULE, classify_frames};
 pub use window::{WindowUsage, window_usage};
+pub use without::{MOST_SETS, peaks_without};
 pub use write::{TableFormat, write_frame};

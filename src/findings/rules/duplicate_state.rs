@@ -54,7 +54,7 @@ fn find(scene: &Scene<'_>) -> Result<Vec<Finding>> {
 fn finding(scene: &Scene<'_>, found: &Duplicate, kind: &str, title: String) -> (Finding, u64) {
     let bytes = scene.block_bytes(&found.rows);
     let peak = scene.history.peaks.allocated.bytes;
-    let without = tables::peak_without(scene.history, &found.rows).bytes;
+    let without = peak_without(scene, &found.rows);
     let saved = peak.saturating_sub(without);
     let events = &scene.history.allocations.alloc_events;
     let finding = Finding::new(&RULE, Severity::Warning, scene.id(), bytes, title)
@@ -68,6 +68,15 @@ fn finding(scene: &Scene<'_>, found: &Duplicate, kind: &str, title: String) -> (
         .evidence("peak_without_bytes", without)
         .evidence("peak_saved_bytes", saved);
     (finding, saved)
+}
+
+/// The peak of allocated bytes, had `rows` never been made.
+fn peak_without(scene: &Scene<'_>, rows: &[usize]) -> u64 {
+    let mut members = vec![0; scene.history.allocations.len()];
+    for &row in rows {
+        members[row] = 1;
+    }
+    tables::peaks_without(scene.history, &members, 1).first().map_or(0, |peak| peak.bytes)
 }
 
 fn of_load(scene: &Scene<'_>, found: &Duplicate) -> Finding {
