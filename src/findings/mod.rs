@@ -3,18 +3,25 @@
 //! Owns the rules, one file each in `rules`, what they are handed ([`Scene`]) and what they say
 //! ([`Finding`]); and why a request failed ([`judge_all`]).
 
+mod attempts;
+mod calls;
 mod chains;
 mod compared;
+mod duplicates;
 mod facts;
 mod finding;
 mod growth;
 mod holders;
+mod kept;
 mod oom;
+mod optimizer_state;
 mod passes;
 mod releases;
 mod rule;
 mod rules;
 mod scene;
+mod sizes;
+mod workspaces;
 
 pub use facts::{DeviceFacts, RankFacts};
 pub use finding::{Finding, LineBytes, Severity};

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use crate::model::{DeviceId, DeviceTrace, PoolId, Settings, StackId, Trace};
 use crate::rebuild::{History, Moment, OomEvent, State};
-use crate::tables::{self, GroupKey, Grouping, Phases, Readings, StepTable};
+use crate::tables::{self, GroupKey, Grouping, Maker, Makers, Phases, Readings, StepTable};
 
 use super::{LineBytes, Verdict};
 
@@ -69,6 +69,8 @@ pub struct States {
     reserved_peak: OnceLock<State>,
     end: OnceLock<State>,
     last_oom: OnceLock<Option<State>>,
+    makers: OnceLock<Makers>,
+    survivors: OnceLock<Vec<usize>>,
     phases: OnceLock<Phases>,
 }
 
@@ -103,6 +105,38 @@ impl Scene<'_> {
     pub fn at_last_oom(&self) -> Option<&State> {
         let state = || self.ooms.last().map(|oom| self.history.state_at(Moment(oom.oom.event)));
         self.states.last_oom.get_or_init(state).as_ref()
+    }
+
+    /// Who made what, as frames say.
+    #[must_use]
+    pub fn makers(&self) -> &Makers {
+        let makers = || Makers::new(self.trace, self.history, &self.lines.facts);
+        self.states.makers.get_or_init(makers)
+    }
+
+    /// Who made allocation `row`.
+    #[must_use]
+    pub fn maker(&self, row: usize) -> Maker {
+        self.makers().of(self.history, row, |event| self.phases().of_event(event))
+    }
+
+    /// Rows of the allocations that stay until nothing is asked for any more, ascending.
+    #[must_use]
+    pub fn survivors(&self) -> &[usize] {
+        self.states.survivors.get_or_init(|| tables::survivors(self.history))
+    }
+
+    /// Bytes of the blocks of `rows`.
+    #[must_use]
+    pub fn block_bytes(&self, rows: &[usize]) -> u64 {
+        let bytes = |sum: u64, &row: &usize| sum.saturating_add(self.history.allocations.block_bytes[row]);
+        rows.iter().fold(0, bytes)
+    }
+
+    /// The lines of `rows` with the bytes of their blocks, most bytes first.
+    #[must_use]
+    pub fn lines_of(&self, rows: &[usize]) -> Vec<LineBytes> {
+        self.by_line(rows.iter().map(|&row| (row, self.history.allocations.block_bytes[row])))
     }
 
     /// What the process was doing at every event.

@@ -4,6 +4,7 @@
 //! over events is plain Rust over columns; group-bys, joins and sorts are Polars' work. Does not own the
 //! meaning of an event (`rebuild`) nor how a figure is shown (`report`).
 
+mod around;
 mod bursts;
 mod clock;
 mod fragmentation;
@@ -14,6 +15,8 @@ mod inference;
 mod left_behind;
 mod line_pass;
 mod lines;
+mod maker_frames;
+mod makers;
 mod module;
 mod module_groups;
 mod modules;
@@ -26,6 +29,7 @@ mod pools;
 mod readings;
 mod steps;
 mod sums;
+mod survivors;
 mod tags;
 mod timeline;
 mod usages;
@@ -39,6 +43,7 @@ mod write;
 #[allow(clippy::unwrap_used)]
 mod replay;
 
+pub use around::peaks_around;
 pub use bursts::{Burst, Bursts, Together, bursts};
 pub use fragmentation::{Fragmentation, HoleClass, fragmentation};
 pub use frames::{allocations_frame, lines_frame, segments_frame, steps_frame, usage_frame};
@@ -47,6 +52,7 @@ pub use group_by::GroupBy;
 pub use inference::{INFERENCE_RULE, Passes, StackFacts, stack_facts};
 pub use left_behind::{Kept, LeftBehind, ReleasedLate, left_behind};
 pub use lines::{Figures, LineEntry, LineTable, LineTableRow, lines};
+pub use makers::{Maker, Makers};
 pub use module_groups::ModuleGroups;
 pub use modules::{ModuleRow, ModuleTable, PhaseFigures, modules};
 pub use names::{CategoryRow, HolderRow, Names, TensorRow, UNKNOWN_KIND, names};
@@ -57,6 +63,7 @@ pub use pins::Pin;
 pub use pools::{PoolUse, pools};
 pub use readings::{Difference, Outside, OutsidePoint, Readings, SelfCheck, readings};
 pub use steps::{StepRow, StepSource, StepTable, backward_steps, steps};
+pub use survivors::survivors;
 pub use tags::{MODULE_RULE, ModuleTags, Tag};
 pub use timeline::{Band, MarkReason, TimelineData, TimelineDataMark, TimelineExtent, timeline};
 pub use user_code::{FrameClass, LINE_RULE, classify_frames};

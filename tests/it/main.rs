@@ -27,5 +27,6 @@ mod roundtrip;
 mod sandbox;
 mod sizes;
 mod steps;
+mod survivors;
 mod whatif;
 mod whatif_properties;
