@@ -5,6 +5,7 @@
 
 mod facts;
 mod finding;
+pub mod message;
 mod rule;
 mod rules;
 mod scene;

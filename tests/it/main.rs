@@ -15,6 +15,7 @@ mod fragmentation;
 mod hostile;
 mod inputs;
 mod lines;
+mod oomlog;
 mod pickles;
 mod program;
 mod properties;
