@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::findings::message::{
-    Expandable, Figure, Kind, Message, Scan, Size, Sums, Variant, explain, judge, remedy,
+    Confidence, Expandable, Figure, Kind, Message, Scan, Size, Sums, Variant, explain, judge, remedy,
 };
 use crate::report::{LogRow, MessageRow, ProcessRow};
 
@@ -41,7 +41,7 @@ fn row(path: &str, message: &Message) -> MessageRow {
         verdict: cause.name(),
         explanation: explain(message, &sums, cause, confidence).join(" "),
         remedy: remedy(message, &sums, cause).join(" "),
-        confidence: confidence.map(|confidence| confidence.name()),
+        confidence: confidence.map(Confidence::name),
         within_reach_bytes: bytes(sums.reach),
         outside_bytes: bytes(sums.outside),
         outside_in_process_bytes: bytes(sums.outside_here),

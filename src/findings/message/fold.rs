@@ -62,6 +62,7 @@ impl Folder {
         let same = self.known.get(&key).copied().filter(|at| may_be_one(&self.messages[*at], &message));
         if let Some(at) = same.or_else(|| self.same_but_cut(&message)) {
             repeat(&mut self.messages[at], message);
+            self.known.insert(key, at);
         } else if self.messages.len() < MOST_MESSAGES {
             self.known.insert(key, self.messages.len());
             self.last_of_process.insert(process, self.messages.len());

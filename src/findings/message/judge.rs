@@ -210,3 +210,75 @@ fn within_rounding(sums: &Sums) -> bool {
     let Some((request, reach)) = sums.requested.zip(sums.reach) else { return false };
     request.bytes.abs_diff(reach.bytes) <= sums.rounding()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::scan::scan;
+    use super::*;
+
+    /// Verdict on a message with these figures in MiB: asked, total, free, allocated, unallocated.
+    fn verdict(figures: [u64; 5], extra: &str) -> (&'static str, Option<Confidence>) {
+        let [asked, total, free, allocated, unallocated] = figures.map(|mib| format!("{mib}.00 MiB"));
+        let log = format!(
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {asked}. GPU 0 has a total capacity of {total} of which {free} is free. {extra}Of the allocated memory {allocated} is allocated by PyTorch, and {unallocated} is reserved by PyTorch but unallocated."
+        );
+        let found = scan(log.as_bytes());
+        let message = &found.messages[0];
+        let (cause, confidence) = judge(message, &Sums::of(message));
+        (cause.name(), confidence)
+    }
+
+    #[test]
+    fn the_threshold_of_fragmentation_is_three_percent() {
+        assert_eq!(verdict([600, 20_000, 500, 18_430, 570], ""), ("fragmentation", Some(Confidence::Low)));
+        assert_eq!(verdict([600, 20_000, 500, 18_431, 569], ""), ("near-capacity", Some(Confidence::High)));
+        assert_eq!(verdict([600, 20_000, 500, 17_000, 2_000], ""), ("fragmentation", Some(Confidence::High)));
+    }
+
+    #[test]
+    fn enough_in_sum_is_not_capacity() {
+        assert_eq!(verdict([1_071, 20_000, 500, 18_430, 570], "").0, "capacity");
+        assert_eq!(verdict([1_070, 20_000, 500, 18_430, 570], ""), ("fragmentation", Some(Confidence::Low)));
+        assert_eq!(verdict([20_001, 20_000, 500, 18_430, 570], "").0, "huge-request");
+        assert_eq!(verdict([20_000, 20_000, 500, 18_430, 570], "").0, "capacity");
+    }
+
+    #[test]
+    fn room_on_the_device_is_the_drivers_affair() {
+        assert_eq!(verdict([600, 20_000, 700, 17_000, 2_000], "").0, "driver-refused");
+        assert_eq!(verdict([600, 20_000, 601, 18_430, 500], "").0, "near-capacity", "not a page to spare");
+        assert_eq!(verdict([600, 20_000, 601, 10_000, 9_000], "").0, "driver-refused");
+    }
+
+    #[test]
+    fn a_limit_decides_where_it_binds() {
+        assert_eq!(verdict([600, 20_000, 9_000, 9_900, 100], "10500.00 MiB allowed; ").0, "memory-cap");
+        assert_eq!(verdict([600, 20_000, 9_000, 9_000, 1_000], "10500.00 MiB allowed; ").0, "fragmentation");
+        assert_eq!(verdict([600, 20_000, 9_000, 9_900, 100], "10601.00 MiB allowed; ").0, "driver-refused");
+        assert_eq!(verdict([600, 20_000, 9_000, 400, 10], "500.00 MiB allowed; ").0, "huge-request");
+        assert_eq!(verdict([600, 20_000, 100, 18_430, 100], "18600.00 MiB allowed; ").0, "capacity");
+    }
+
+    #[test]
+    fn what_others_hold_can_make_the_difference() {
+        assert_eq!(verdict([600, 20_000, 100, 10_000, 100], "").0, "outside-allocator");
+        assert_eq!(verdict([600, 20_000, 100, 10_000, 600], "").0, "fragmentation", "that is reason enough");
+        assert_eq!(verdict([9_000, 20_000, 100, 10_000, 100], "").0, "capacity", "not even without them");
+        assert_eq!(verdict([600, 20_000, 100, 18_500, 100], "").0, "capacity", "a context takes that much");
+    }
+
+    #[test]
+    fn figures_that_are_missing_leave_it_open() {
+        let cause = |log: &str| {
+            let found = scan(log.as_bytes());
+            let message = &found.messages[0];
+            judge(message, &Sums::of(message))
+        };
+        let start = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 600.00 MiB.";
+        assert_eq!(cause(start), (Cause::Unknown, None));
+        let free = " GPU 0 has a total capacity of 20.00 GiB of which 9.00 GiB is free.";
+        assert_eq!(cause(&format!("{start}{free}")), (Cause::Unknown, None), "a limit may have been cut off");
+        let oldest_class = format!("{start}{free}").replace("torch.Out", "torch.cuda.Out");
+        assert_eq!(cause(&oldest_class).0, Cause::DriverRefused, "these versions name no limit");
+    }
+}

@@ -4,6 +4,7 @@
 //! Memory is bounded by the window and by the number of different messages that are kept.
 
 use std::io::{self, Read};
+use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
 
@@ -59,22 +60,22 @@ enum Phrase {
     Setting,
 }
 
+/// Finds any of the phrases.
+static FINDER: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    AhoCorasick::new(PHRASES.map(|(text, _)| text)).expect("ten short phrases make an automaton")
+});
+
 /// Looks through `input` to its end.
-///
-/// # Panics
-/// Never: the fixed phrases always make an automaton.
 pub fn scan(input: impl Read) -> Scan {
-    let phrases =
-        AhoCorasick::new(PHRASES.map(|(text, _)| text)).expect("ten short phrases make an automaton");
-    let mut window = Window { phrases, ..Window::new() };
+    let mut window = Window { text: Vec::with_capacity(2 * STEP_BYTES), ..Window::default() };
     let fault = window.run(input).err();
-    let (messages, left_out) = std::mem::take(&mut window.folder).finish();
+    let (messages, left_out) = window.folder.finish();
     let lines = window.lines + u64::from(window.bytes > 0 && !window.ends_line);
     Scan { messages, left_out, bytes: window.bytes, lines, fault }
 }
 
+#[derive(Default)]
 struct Window {
-    phrases: AhoCorasick,
     text: Vec<u8>,
     /// Offset of the window's first byte in the log.
     base: u64,
@@ -92,22 +93,6 @@ struct Window {
 }
 
 impl Window {
-    fn new() -> Self {
-        Self {
-            phrases: AhoCorasick::new([""; 0]).expect("no phrase makes an automaton"),
-            text: Vec::with_capacity(2 * STEP_BYTES),
-            base: 0,
-            next: 0,
-            counted: 0,
-            lines: 0,
-            bytes: 0,
-            ends_line: false,
-            expandable: Expandable::Unknown,
-            torn: Vec::new(),
-            folder: Folder::default(),
-        }
-    }
-
     /// What was read before a fault is searched, too.
     fn run(&mut self, mut input: impl Read) -> io::Result<()> {
         loop {
@@ -129,7 +114,7 @@ impl Window {
 
     /// Looks at every phrase that begins before `limit`.
     fn search(&mut self, limit: usize) {
-        while let Some(found) = self.phrases.find(&self.text[self.next.min(self.text.len())..]) {
+        while let Some(found) = FINDER.find(&self.text[self.next.min(self.text.len())..]) {
             let (at, end) = (self.next + found.start(), self.next + found.end());
             if at >= limit {
                 break;
@@ -192,5 +177,69 @@ impl Window {
         self.base += to as u64;
         self.next -= to;
         self.counted -= to;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MESSAGE: &str = "[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 12.00 MiB. GPU 1 has a total \
+        capacity of 79.14 GiB of which 4.75 MiB is free. Of the allocated memory 77.59 GiB is allocated by PyTorch, and 8.67 \
+        MiB is reserved by PyTorch but unallocated.\n";
+
+    /// Hands out a few bytes at a time, as a pipe may.
+    struct Slow<'a>(&'a [u8]);
+
+    impl Read for Slow<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let length = buffer.len().min(self.0.len()).min(997);
+            let (now, later) = self.0.split_at(length);
+            buffer[..length].copy_from_slice(now);
+            self.0 = later;
+            Ok(length)
+        }
+    }
+
+    #[test]
+    fn a_message_is_whole_wherever_the_window_ends() {
+        let line = "0123456789 memory of the device\n";
+        let lines = (STEP_BYTES * 2 / line.len()) as u64;
+        let body = line.repeat(lines as usize);
+        for shift in (0..STEP_BYTES + MESSAGE.len()).step_by(1_013).chain([AHEAD_BYTES, AHEAD_BYTES + 1]) {
+            let filler = "x".repeat(shift);
+            let log = format!("{body}{filler}\n{MESSAGE}{body}");
+            let found = scan(Slow(log.as_bytes()));
+            let [message] = found.messages.as_slice() else { panic!("{} messages", found.messages.len()) };
+            assert_eq!((message.place.line, message.rank), (lines + 2, Some(2)), "{shift}");
+            assert_eq!(
+                message.place.offset,
+                (body.len() + shift + 1 + MESSAGE.find("CUDA").unwrap_or(0)) as u64
+            );
+            assert!(message.cut_off().is_empty(), "{shift}");
+            assert_eq!((found.lines, found.bytes), (2 * lines + 2, log.len() as u64));
+        }
+    }
+
+    #[test]
+    fn what_was_read_before_a_fault_counts() {
+        let broken = MESSAGE.as_bytes().chain(Broken);
+        let found = scan(broken);
+        assert_eq!((found.messages.len(), found.fault.is_some()), (1, true));
+    }
+
+    struct Broken;
+
+    impl Read for Broken {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::other("broken"))
+        }
+    }
+
+    #[test]
+    fn a_last_line_needs_no_end() {
+        assert_eq!(scan(&b""[..]).lines, 0);
+        assert_eq!(scan(&b"a"[..]).lines, 1);
+        assert_eq!(scan(&b"a\nb\n"[..]).lines, 2);
     }
 }

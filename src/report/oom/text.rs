@@ -161,7 +161,7 @@ mod tests {
             confidence: Some("low"),
             outside_bytes: Some(547_608_166),
             outside_in_process_bytes: Some(536_870_912),
-            rounding: std::iter::once(("outside_bytes", 1 << 20)).collect(),
+            rounding: std::iter::once(("outside_bytes", 16 << 20)).collect(),
             variants: vec!["V5", "V6"],
             printed_by: "PyTorch 2.2 to 2.4",
             log: "runs/\u{1b}[31m.log".to_owned(),
