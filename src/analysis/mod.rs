@@ -7,6 +7,7 @@
 mod device;
 mod export;
 mod findings;
+mod oom;
 mod recorded;
 mod rows;
 mod whatif;
@@ -14,6 +15,7 @@ mod whatif;
 pub use whatif::{LineChange, WhatIfOptions, whatif};
 
 pub use export::{Exporter, Table};
+pub use oom::oom_rows;
 
 use std::collections::BTreeMap;
 use std::ops::Range;

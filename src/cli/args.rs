@@ -2,6 +2,7 @@
 //!
 //! Only this file and those below it know clap's attributes. Nothing here looks at files or at the terminal.
 
+mod oom;
 mod whatif;
 
 use std::ffi::OsString;
@@ -20,6 +21,7 @@ use super::help;
 use crate::analysis::{self, Table};
 use crate::tables::{GroupBy, TableFormat};
 
+pub(crate) use oom::OomArgs;
 pub(crate) use whatif::WhatIfArgs;
 
 /// Everything that was typed.
@@ -100,6 +102,9 @@ pub(crate) enum Command {
     /// Print the table of lines alone
     #[command(after_help = help::LINES)]
     Lines(LinesArgs),
+    /// Explain CUDA out-of-memory errors from the text of a log alone
+    #[command(after_help = help::OOM)]
+    Oom(OomArgs),
     /// Record a Python program: every event of its CUDA allocator goes to a trace
     #[command(after_help = help::RUN)]
     Run(RunArgs),

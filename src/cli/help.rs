@@ -61,6 +61,14 @@ Examples:
   memlab lines snapshot.pickle --group-by module
   memlab lines snapshot.pickle --csv > lines.csv";
 
+pub(crate) const OOM: &str = "\
+Examples:
+  memlab oom train.log
+  memlab oom slurm-*.out rank*.log.gz --json | jq '.messages[] | {log, line, verdict}'
+  kubectl logs trainer-0 | memlab oom -
+
+A log without any such message is no error; it is said on stderr.";
+
 pub(crate) const RUN: &str = "\
 Examples:
   memlab run train.py --epochs 3

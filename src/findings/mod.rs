@@ -13,6 +13,7 @@ mod finding;
 mod growth;
 mod holders;
 mod kept;
+pub mod message;
 mod oom;
 mod optimizer_state;
 mod passes;

@@ -12,6 +12,7 @@ mod json;
 mod lines_table;
 mod markdown;
 mod modules_table;
+mod oom;
 mod recorded;
 #[cfg(test)]
 mod recorded_fixture;
@@ -30,6 +31,7 @@ pub use json::{json, pretty};
 pub use lines_table::lines_table;
 pub use markdown::{MarkdownOptions, markdown, picture_name};
 pub use modules_table::modules_table;
+pub use oom::{GLOSSARY, LogRow, MessageRow, OomReport, ProcessRow, oom_text};
 pub use recorded::{
     CategoriesRow, CategoryRow, CensusRow, DifferenceRow, HolderRow, ModuleRow, ModulesRow, OutsidePointRow,
     OutsideRow, PhaseRow, PlaceRow, SelfCheckRow, TensorRow,

@@ -17,6 +17,7 @@ mod hostile;
 mod inputs;
 mod lines;
 mod oom;
+mod oomlog;
 mod peak;
 mod pickles;
 mod program;

@@ -6,6 +6,7 @@ mod export;
 mod generate;
 mod info;
 mod lines;
+mod oom;
 mod run;
 mod summary;
 mod whatif;
@@ -22,6 +23,7 @@ pub(crate) fn run(command: Command, console: &Console) -> anyhow::Result<Status>
         Command::Export(args) => export::run(&args, console),
         Command::Info(args) => info::run(&args, console),
         Command::Lines(args) => lines::run(&args, console),
+        Command::Oom(args) => oom::run(&args, console),
         Command::Run(args) => run::run(&args),
         Command::Summary(args) => summary::run(&args, console),
         Command::Whatif(args) => whatif::run(&args, console),
