@@ -4,6 +4,7 @@
 //! over events is plain Rust over columns; group-bys, joins and sorts are Polars' work. Does not own the
 //! meaning of an event (`rebuild`) nor how a figure is shown (`report`).
 
+mod causes;
 mod clock;
 mod fragmentation;
 mod frames;
@@ -20,6 +21,7 @@ mod pins;
 mod pools;
 mod readings;
 mod steps;
+mod streams;
 mod sums;
 mod tags;
 mod timeline;
@@ -33,6 +35,7 @@ mod write;
 #[allow(clippy::unwrap_used)]
 mod replay;
 
+pub use causes::{Causes, causes};
 pub use fragmentation::{Fragmentation, HoleClass, fragmentation};
 pub use frames::{allocations_frame, lines_frame, segments_frame, steps_frame, usage_frame};
 pub use group::{GroupKey, Grouping};
@@ -46,6 +49,7 @@ pub use pins::Pin;
 pub use pools::{PoolUse, pools};
 pub use readings::{Difference, Outside, OutsidePoint, Readings, SelfCheck, readings};
 pub use steps::{StepRow, StepSource, StepTable, steps};
+pub use streams::{StreamUse, Streams, streams};
 pub use tags::{MODULE_RULE, ModuleTags, Phase, Tag};
 pub use timeline::{Band, MarkReason, TimelineData, TimelineDataMark, TimelineExtent, timeline};
 pub use user_code::{FrameClass, LINE_RULE, classify_frames};
