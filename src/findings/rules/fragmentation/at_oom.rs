@@ -1,19 +1,13 @@
-//! `fragmentation`: free memory would have sufficed, had it been in one piece.
+//! A request failed although enough was free, in pieces.
 
 use crate::error::Result;
-use crate::findings::{Check, Finding, Guide, JudgedOom, Rule, Scene, Severity, VerdictKind};
+use crate::findings::{Finding, JudgedOom, Scene, Severity, VerdictKind};
 use crate::tables;
 use crate::units::{Bytes, Count};
 
-/// The rule.
-pub(crate) static RULE: Rule = Rule {
-    name: "fragmentation",
-    heading: "Free memory would have sufficed, in one piece",
-    guide: Guide { says: "TODO", fires: "TODO", why: "TODO", needs: "TODO", is_not: "TODO", remedy: "TODO" },
-    check: Check::Device(find),
-};
+use super::RULE;
 
-fn find(scene: &Scene<'_>) -> Result<Vec<Finding>> {
+pub(super) fn find(scene: &Scene<'_>) -> Result<Vec<Finding>> {
     let fragmented = scene.ooms.iter().rfind(|oom| oom.verdict.kind == VerdictKind::Fragmentation);
     fragmented.map(|oom| at_oom(scene, oom)).into_iter().collect()
 }
