@@ -5,6 +5,7 @@
 
 mod facts;
 mod finding;
+mod reserve;
 mod rule;
 mod rules;
 mod scene;

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use crate::model::{DeviceId, DeviceTrace, Settings, StackId, Trace};
 use crate::rebuild::{History, Moment, OomEvent, State};
-use crate::tables::{GroupKey, Grouping, StepTable};
+use crate::tables::{GroupKey, Grouping, StepTable, Streams, streams};
 
 use super::{LineBytes, Verdict};
 
@@ -65,6 +65,7 @@ pub struct States {
     reserved_peak: OnceLock<State>,
     end: OnceLock<State>,
     last_oom: OnceLock<Option<State>>,
+    streams: OnceLock<Streams>,
 }
 
 impl Scene<'_> {
@@ -98,6 +99,12 @@ impl Scene<'_> {
     pub fn at_last_oom(&self) -> Option<&State> {
         let state = || self.ooms.last().map(|oom| self.history.state_at(Moment(oom.oom.event)));
         self.states.last_oom.get_or_init(state).as_ref()
+    }
+
+    /// Who uses which stream, and which is the main one.
+    #[must_use]
+    pub fn streams(&self) -> &Streams {
+        self.states.streams.get_or_init(|| streams(self.history))
     }
 
     /// The line that allocation `row` is charged to, with `bytes`; `None` when no line is known.

@@ -4,6 +4,7 @@
 //! enough was free.
 
 mod at_oom;
+mod avoidable;
 
 use crate::error::Result;
 use crate::findings::{Check, Finding, Guide, Rule, Scene};
@@ -18,5 +19,6 @@ pub(crate) static RULE: Rule = Rule {
 
 fn find(scene: &Scene<'_>) -> Result<Vec<Finding>> {
     let found = at_oom::find(scene)?;
-    Ok(found)
+    // One cause is told once.
+    if found.is_empty() { avoidable::find(scene) } else { Ok(found) }
 }
