@@ -18,6 +18,8 @@ pub enum FlushKind {
     EmptyCache,
     /// The allocator made room for a request.
     Allocator,
+    /// The allocator made room for a request, which failed all the same.
+    BeforeOom,
     /// PyTorch emptied the cache before it captured a CUDA graph.
     Capture,
 }
@@ -109,7 +111,7 @@ impl Run {
         let events = &device.events;
         let Some(next) = self.next else { return (FlushKind::EmptyCache, false) };
         match events.actions[next] {
-            Action::Oom => return (FlushKind::Allocator, false),
+            Action::Oom => return (FlushKind::BeforeOom, false),
             Action::SegmentAlloc | Action::SegmentMap => {}
             _ => return (FlushKind::EmptyCache, false),
         }
@@ -208,7 +210,7 @@ mod tests {
         assert_eq!(found(retried), [(7, 2, FlushKind::Allocator)]);
         let emptied = at(returned(at(held(64), 7)), 8).segment_alloc(B + (1 << 30), 40 * MIB);
         assert_eq!(found(emptied), [(7, 2, FlushKind::EmptyCache)]);
-        assert_eq!(found(returned(held(64)).oom(40 * MIB, 0)), [(7, 2, FlushKind::Allocator)]);
+        assert_eq!(found(returned(held(64)).oom(40 * MIB, 0)), [(7, 2, FlushKind::BeforeOom)]);
         assert_eq!(found(returned(held(64))), [(7, 2, FlushKind::EmptyCache)]);
     }
 

@@ -12,6 +12,7 @@ mod frames;
 mod group;
 mod group_by;
 mod inference;
+mod late_need;
 mod line_pass;
 mod lines;
 mod module;
@@ -47,6 +48,7 @@ pub use frames::{allocations_frame, lines_frame, segments_frame, steps_frame, us
 pub use group::{GroupKey, Grouping};
 pub use group_by::GroupBy;
 pub use inference::{INFERENCE_RULE, Passes, StackFacts, stack_facts};
+pub use late_need::late_need;
 pub use lines::{Figures, LineEntry, LineTable, LineTableRow, lines};
 pub use module_groups::ModuleGroups;
 pub use modules::{ModuleRow, ModuleTable, PhaseFigures, modules};

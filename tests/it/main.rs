@@ -19,6 +19,7 @@ mod pickles;
 mod program;
 mod properties;
 mod recorded;
+mod reserved;
 mod roundtrip;
 mod sandbox;
 mod sizes;

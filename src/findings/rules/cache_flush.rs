@@ -18,16 +18,18 @@ pub(crate) static RULE: Rule = Rule {
                for the GPU, and each segment costs a `cudaMalloc`. Either the program does it \
                (`torch.cuda.empty_cache()` in the loop: kind `empty_cache`), or the allocator, which was refused \
                memory, returned all it could and asked again (kind `allocator`).",
-        fires: "In at least 3 steps, 5 segments or more are returned, or 10 % or more of the peak of reserved memory. \
-                Without steps each run of returns counts as one. Kind `allocator`: the run is directly followed by a \
-                new segment, or by a failure, of the same call, as stacks show; where stacks are missing, within the \
-                same step; where steps are missing too, with half of the peak of active bytes in use. Kind \
+        fires: "In at least 3 steps (kind `allocator`: 2), 5 segments or more are returned, or 10 % or more of the \
+                peak of reserved memory. Without steps each run of returns counts as one. Kind `allocator`: the run \
+                is directly followed by a new segment of the same call, as stacks show; where stacks are missing, of \
+                the same step; where steps are missing too, with half of the peak of active bytes in use. Kind \
                 `empty_cache`: any other run, and every one with `empty_cache` on its stack. What PyTorch returns \
-                before it captures a CUDA graph is left out. It is a warning where half of the steps or more do \
-                this, and always where memory ran short; else information.",
+                before it captures a CUDA graph is left out, and so is what a request returned that failed in spite \
+                of it. Kind `empty_cache` is a warning where half of the steps or more do this, kind `allocator` \
+                where no request failed in the end and no collection was asked for; else it is information.",
         why: "Once or twice (after loading, at the end) is how `empty_cache()` is meant to be used, three steps are a \
-              habit. In one published measurement of 250 steps, calling it in every step made a job 44 % slower, \
-              in every tenth 11 %. Retries of the allocator are the last sign before an OOM.",
+              habit. The allocator never does it unless memory is short, so two are enough there. In one published \
+              measurement of 250 steps, calling it in every step made a job 44 % slower, in every tenth 11 %. \
+              Retries of the allocator are the last sign before an OOM.",
         needs: "`segment_free` events (or `segment_unmap` for expandable segments). Stacks or steps tell the two kinds \
                 apart for sure.",
         is_not: "Not a leak and not fragmentation. A lower reserved figure under `empty_cache()` is not a lower need: \
@@ -40,8 +42,10 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Device(find),
 };
 
-/// Steps that return segments.
+/// Steps in which the program returns segments.
 const LEAST_STEPS: usize = 3;
+/// Steps in which the allocator has to.
+const LEAST_RETRIES: usize = 2;
 /// Segments returned in a step.
 const LEAST_SEGMENTS: u64 = 5;
 /// Or the share of the peak of reserved memory (in percent).
@@ -71,7 +75,8 @@ struct Habit {
 
 impl Habit {
     fn of(scene: &Scene<'_>, kind: FlushKind, mut flushes: Vec<Flush>) -> Option<Self> {
-        if flushes.len() < LEAST_STEPS {
+        let least = if kind == FlushKind::Allocator { LEAST_RETRIES } else { LEAST_STEPS };
+        if flushes.len() < least {
             return None;
         }
         let rows = &scene.steps.rows;
@@ -91,7 +96,7 @@ impl Habit {
             segments >= LEAST_SEGMENTS || is_share(bytes, peak, LEAST_PERCENT)
         };
         let much: Vec<(u64, u64)> = steps.into_values().filter(is_much).collect();
-        if much.len() < LEAST_STEPS {
+        if much.len() < least {
             return None;
         }
         let all_steps = if rows.is_empty() { flushes.len() } else { rows.len() };
@@ -106,10 +111,10 @@ impl Habit {
         let is_frequent = self.steps * 2 >= self.all_steps;
         let by_allocator = self.kind == FlushKind::Allocator;
         let is_asked_for = scene.settings().garbage_collection_threshold() > 0.0;
-        let severity = match (by_allocator && !is_asked_for) || is_frequent {
-            true => Severity::Warning,
-            false => Severity::Info,
-        };
+        // An OOM tells more than the retries that led to it.
+        let is_short = by_allocator && !is_asked_for && scene.ooms.is_empty();
+        let is_grave = is_short || (is_frequent && !by_allocator);
+        let severity = if is_grave { Severity::Warning } else { Severity::Info };
         let title = format!(
             "{} returned the cache {} times: {} a time, {} of the peak of reserved memory",
             if by_allocator { "The allocator" } else { "torch.cuda.empty_cache()" },

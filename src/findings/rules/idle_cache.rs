@@ -5,9 +5,9 @@ use crate::findings::reserve::{
     bytes_of, expandable_advice, is_share, lines_of_segments, with_replayed_setting,
 };
 use crate::findings::{Check, Finding, Guide, Rule, Scene, Severity};
-use crate::model::PoolId;
-use crate::rebuild::{Moment, StateSegment};
-use crate::tables::{Staircase, staircase};
+use crate::model::{BlockState, PoolId};
+use crate::rebuild::{Moment, NONE, Peak, StateSegment};
+use crate::tables::{Staircase, late_need, staircase};
 use crate::units::{Bytes, Count, percent};
 
 /// The rule.
@@ -20,14 +20,17 @@ pub(crate) static RULE: Rule = Rule {
                from it, and returns it to the driver by itself before it would raise an out-of-memory error.",
         fires: "After the last event, (reserved - active) / reserved is at least 20 %, at least 80 % of these free \
                 bytes lie in wholly free segments of the default pool and the main stream, and they are 512 MiB or \
-                more. Where steps are known, the same 20 % and 512 MiB must be left when the highest peak of the \
-                last quarter of the steps is counted as needed: what each step uses again is not idle. It is a \
-                warning where less than 5 % of the device is left for others, and else information.",
-        why: "Every training job ends a step with a cache of what the step used; that is how the allocator is meant \
-              to work, and 20 % beyond the need of a whole step is where it begins to be more than that. With 80 % in \
-              wholly free segments, returning them settles the matter; with less, pieces in use are in the way \
-              (`fragmentation`). Under 512 MiB it would matter on no device that this is for.",
-        needs: "Events or the final segments. Steps make the rule stricter.",
+                more. The same 20 % and 512 MiB must be left at the time when the program last needed most: the \
+                highest peak of the last quarter of the steps, or without steps the most in use since the last tenth \
+                of the requests began; and less than a fifth of what was left then, and at the last request, may \
+                lie in pieces beside blocks in use. It is a warning where less than 5 % of the device is left for others, and else \
+                information.",
+        why: "Every job ends, and every step ends, with a cache of what was used; that is how the allocator is meant \
+              to work. So what the last steps still used does not count, and 20 % beyond it is where cache begins to \
+              be more than that. With 80 % in wholly free segments, returning them settles the matter; with less, \
+              pieces in use are in the way (`fragmentation`). Under 512 MiB it would matter on no device that this \
+              is for.",
+        needs: "Events or the final segments. Steps say best what is still needed.",
         is_not: "Not a leak: nothing is live there. Not the reason for an OOM in the same process: this memory had \
                  been returned before that error was raised. nvidia-smi shows reserved memory, so it shows this as \
                  used. Free memory in private pools and on other streams is told by `private-pools` and \
@@ -51,6 +54,8 @@ const LEAST_BYTES: u64 = 512 << 20;
 const LEFT_FOR_OTHERS_PERCENT: u64 = 5;
 /// The last of this many parts of the steps says what a step needs now.
 const PARTS_OF_STEPS: usize = 4;
+/// Without steps, the last of this many parts of the requests does.
+const PARTS_OF_REQUESTS: usize = 10;
 /// From this many rising segments on they are called a staircase.
 const LEAST_RUNGS: u64 = 3;
 
@@ -60,27 +65,50 @@ fn find(scene: &Scene<'_>) -> Result<Vec<Finding>> {
         let free = end.reserved_bytes.saturating_sub(used);
         (free >= LEAST_BYTES && is_share(free, end.reserved_bytes, FREE_PERCENT)).then_some(free)
     };
-    let needed_bytes = needed_by_steps(scene).max(end.active_bytes);
-    let (Some(free), Some(spare)) = (unused(end.active_bytes), unused(needed_bytes)) else {
-        return Ok(Vec::new());
-    };
-    let main = scene.streams().main;
-    let is_idle = |segment: &&StateSegment| {
-        segment.pool == PoolId::DEFAULT && segment.stream == main && segment.is_wholly_free()
-    };
-    let idle: Vec<&StateSegment> = scene.at_end().segments.iter().filter(is_idle).collect();
+    let Some(free) = unused(end.active_bytes) else { return Ok(Vec::new()) };
+    let need = last_need(scene);
+    let Some(spare) = unused(need.bytes.max(end.active_bytes)) else { return Ok(Vec::new()) };
+    let idle: Vec<&StateSegment> =
+        scene.at_end().segments.iter().filter(|segment| is_idle(scene, segment)).collect();
     let idle_bytes = bytes_of(idle.iter().copied());
-    if !is_share(idle_bytes, free, WHOLLY_FREE_PERCENT) || idle_bytes < LEAST_BYTES {
+    let is_whole = is_share(idle_bytes, free, WHOLLY_FREE_PERCENT) && idle_bytes >= LEAST_BYTES;
+    let is_in_pieces = |moment| is_share(pieces_at(scene, moment), spare, 100 - WHOLLY_FREE_PERCENT);
+    if !is_whole || is_in_pieces(need.moment) || last_request(scene).is_some_and(is_in_pieces) {
         return Ok(Vec::new());
     }
     Ok(vec![told(scene, &idle, idle_bytes, spare.min(idle_bytes))])
 }
 
-/// The most that any of the last steps held; 0 without steps.
-fn needed_by_steps(scene: &Scene<'_>) -> u64 {
+fn is_idle(scene: &Scene<'_>, segment: &StateSegment) -> bool {
+    is_ordinary(scene, segment) && segment.is_wholly_free()
+}
+
+fn is_ordinary(scene: &Scene<'_>, segment: &StateSegment) -> bool {
+    segment.pool == PoolId::DEFAULT && segment.stream == scene.streams().main
+}
+
+/// The most that was in use when the program last needed most of it.
+fn last_need(scene: &Scene<'_>) -> Peak {
     let rows = &scene.steps.rows;
     let last = rows.len().div_ceil(PARTS_OF_STEPS);
-    rows.iter().rev().take(last).map(|step| step.peak_allocated.bytes).max().unwrap_or(0)
+    let of_steps = rows.iter().rev().take(last).map(|step| step.peak_allocated);
+    of_steps.max_by_key(|peak| peak.bytes).unwrap_or_else(|| late_need(scene.history, PARTS_OF_REQUESTS))
+}
+
+/// The moment at which the last request had been served.
+fn last_request(scene: &Scene<'_>) -> Option<Moment> {
+    let last = scene.history.allocations.alloc_events.last().copied().filter(|&event| event != NONE);
+    last.map(|event| Moment::after(u64::from(event)))
+}
+
+/// Free bytes beside blocks in use at `moment`.
+fn pieces_at(scene: &Scene<'_>, moment: Moment) -> u64 {
+    let state = scene.history.state_at(moment);
+    let pinned =
+        state.segments.iter().filter(|segment| is_ordinary(scene, segment) && !segment.is_wholly_free());
+    let blocks = pinned.flat_map(|segment| &segment.blocks);
+    let free = blocks.filter(|block| block.state == BlockState::Inactive);
+    free.fold(0, |sum, block| sum.saturating_add(block.bytes))
 }
 
 fn told(scene: &Scene<'_>, idle: &[&StateSegment], idle_bytes: u64, spare_bytes: u64) -> Finding {
@@ -111,7 +139,7 @@ fn told(scene: &Scene<'_>, idle: &[&StateSegment], idle_bytes: u64, spare_bytes:
             "split_bytes",
             end.reserved_bytes.saturating_sub(end.active_bytes).saturating_sub(idle_bytes),
         )
-        .evidence("not_needed_by_last_steps_bytes", spare_bytes)
+        .evidence("not_needed_lately_bytes", spare_bytes)
         .evidence("peak_allocated_bytes", scene.history.peaks.allocated.bytes)
         .evidence("peak_active_bytes", scene.history.peaks.active.bytes);
     if let Some(left) = left {
@@ -227,6 +255,13 @@ mod tests {
     fn little_or_small_or_pinned_is_not() {
         assert!(idle(&live(in_turn(&[300]), 100).build(), None).is_empty(), "300 MiB");
         assert!(idle(&live(in_turn(&[1000]), 9000).build(), None).is_empty(), "a tenth");
+        let ends = (0..8).fold(live(TraceBuilder::new(), 512), |builder, index| {
+            builder.segment_alloc(at(index), 1024 * MIB).alloc(at(index), 1024 * MIB)
+        });
+        let ends = (0..8).fold(ends, |builder, index| builder.free(at(index), 1024 * MIB));
+        assert!(idle(&ends.clone().build(), None).is_empty(), "the program ends, or a step does");
+        let goes_on = ends.segment_alloc(at(91), 20 * MIB).alloc(at(91), 4 * MIB);
+        assert_eq!(idle(&goes_on.build(), None).len(), 1, "the program goes on with little");
         // 3 of 4 GiB are free, but 2 of the 3 beside something in use.
         let pinned = live(in_turn(&[1024]), 512).segment_alloc(at(7), 2560 * MIB).alloc(at(7), 512 * MIB);
         assert!(idle(&pinned.build(), None).is_empty());
@@ -279,7 +314,7 @@ mod tests {
     fn what_every_step_uses_again_is_not_idle() {
         assert!(idle(&steps(10, 10, 6), None).is_empty());
         let warmed_up = idle(&steps(20, 5, 6), None);
-        assert_eq!(warmed_up[0].evidence["not_needed_by_last_steps_bytes"], 15 * 1024 * MIB);
+        assert_eq!(warmed_up[0].evidence["not_needed_lately_bytes"], 15 * 1024 * MIB);
         assert_eq!(warmed_up[0].bytes, 20 * 1024 * MIB);
     }
 }

@@ -29,8 +29,8 @@ pub(super) fn find(scene: &Scene<'_>) -> Result<Vec<Finding>> {
     let pieces = pieces(scene);
     let stairs = stairs(scene, waste);
     match (pieces, stairs) {
-        (Some((bytes, most)), stairs) if stairs.is_none_or(|(of_stairs, _)| bytes >= of_stairs) => {
-            Ok(vec![told_of_pieces(scene, bytes, &most)?])
+        (Some(pieces), stairs) if stairs.is_none_or(|(of_stairs, _)| pieces.bytes >= of_stairs) => {
+            Ok(vec![told_of_pieces(scene, &pieces)?])
         }
         (_, Some((bytes, stairs))) => Ok(vec![told_of_stairs(scene, bytes, stairs)]),
         _ => Ok(Vec::new()),
@@ -43,12 +43,22 @@ fn is_worth(scene: &Scene<'_>, bytes: u64) -> bool {
 
 /// By how much the peak of reserved bytes is higher for free memory that was in pieces, and the largest request
 /// that these did not serve.
-fn pieces(scene: &Scene<'_>) -> Option<(u64, Unserved)> {
+fn pieces(scene: &Scene<'_>) -> Option<Pieces> {
     let found = unserved(scene.device, scene.history, &Rules::new(scene.settings()));
     let bytes = scene.history.peaks.reserved.bytes.saturating_sub(found.joined_peak_bytes);
     // Of equals the first.
-    let most = found.unserved.into_iter().rev().max_by_key(|of| of.bytes)?;
-    is_worth(scene, bytes).then_some((bytes, most))
+    let most = *found.unserved.iter().rev().max_by_key(|of| of.bytes)?;
+    is_worth(scene, bytes).then_some(Pieces { bytes, count: found.unserved.len() as u64, most })
+}
+
+/// Growth that free memory in pieces explains.
+struct Pieces {
+    /// By how much the peak of reserved bytes is higher.
+    bytes: u64,
+    /// Segments that were obtained so.
+    count: u64,
+    /// The largest of them.
+    most: Unserved,
 }
 
 fn stairs(scene: &Scene<'_>, waste: u64) -> Option<(u64, Staircase)> {
@@ -73,13 +83,14 @@ fn around(scene: &Scene<'_>, most: &Unserved) -> Result<Fragmentation> {
     tables::fragmentation(&State { segments }, moment, scene.lines)
 }
 
-fn told_of_pieces(scene: &Scene<'_>, bytes: u64, most: &Unserved) -> Result<Finding> {
+fn told_of_pieces(scene: &Scene<'_>, found: &Pieces) -> Result<Finding> {
+    let (bytes, most) = (found.bytes, &found.most);
     let around = around(scene, most)?;
     let pieces: u64 = around.holes.iter().map(|hole| hole.stranded_blocks + hole.releasable_blocks).sum();
     let peaks = &scene.history.peaks;
     let title = format!(
-        "{} of the peak of reserved memory ({}) would not have been needed with free memory in one piece: {} were \
-         obtained while {} lay free in {} pieces of at most {}",
+        "{} of the peak of reserved memory ({}) were obtained although as much lay free in pieces: {} while {} lay free \
+         in {} pieces of at most {}",
         Bytes(bytes),
         percent(bytes, peaks.reserved.bytes),
         Bytes(most.bytes),
@@ -96,6 +107,7 @@ fn told_of_pieces(scene: &Scene<'_>, bytes: u64, most: &Unserved) -> Result<Find
         .lines(lines)
         .evidence("kind", "pieces")
         .evidence("avoidable_growth_bytes", bytes)
+        .evidence("segments_obtained_so", found.count)
         .evidence("event", most.event)
         .evidence("segment_bytes", most.bytes)
         .evidence("free_bytes", most.free_bytes)
