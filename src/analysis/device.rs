@@ -6,9 +6,7 @@ use crate::error::Result;
 use crate::findings::{self, DeviceFacts, Finding, JudgedOom, OomFacts, Scene, States, judge};
 use crate::model::{DeviceTrace, Trace, Warnings};
 use crate::rebuild::{History, Moment, NONE, OomEvent, State, rebuild};
-use crate::report::{
-    DeviceReport, Fragmentation, FragmentationRow, HelpRow, HistoryRow, OomRow, StepsRow, Timeline,
-};
+use crate::report::{DeviceReport, Fragmentation, FragmentationRow, HelpRow, HistoryRow, OomRow, Timeline};
 use crate::tables::{
     self, GroupBy, Grouping, INFERENCE_RULE, LINE_RULE, LineTable, MODULE_RULE, StepTable, TimelineExtent,
     WindowUsage, pools,
@@ -86,7 +84,7 @@ pub(super) fn analyze(trace: &Trace, device: &DeviceTrace, options: &Options) ->
         lines_left_out: options.top.map_or(0, |top| table.entries.len().saturating_sub(top)) as u64,
         unattributed: rows::figures(&table.unattributed),
         ooms: ooms.iter().map(|judged| work.oom(judged)).collect(),
-        steps: StepsRow { source: steps.source.name().to_owned(), count: steps.rows.len() as u64 },
+        steps: rows::steps(&steps),
         pools: pools(&at_peak).into_iter().map(|row| rows::pool(&row)).collect(),
         modules: tables::modules(device, &history, &grouping).map(|table| recorded::modules(trace, table)),
         census: tables::names(trace, device, &history)

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use crate::model::{DeviceId, DeviceTrace, Settings, StackId, Trace};
 use crate::rebuild::{History, Moment, OomEvent, State};
-use crate::tables::{GroupKey, Grouping, StepTable, Streams, streams};
+use crate::tables::{self, GroupKey, Grouping, Phases, StepTable, Streams, streams};
 
 use super::{LineBytes, Verdict};
 
@@ -66,6 +66,7 @@ pub struct States {
     end: OnceLock<State>,
     last_oom: OnceLock<Option<State>>,
     streams: OnceLock<Streams>,
+    phases: OnceLock<Phases>,
 }
 
 impl Scene<'_> {
@@ -105,6 +106,13 @@ impl Scene<'_> {
     #[must_use]
     pub fn streams(&self) -> &Streams {
         self.states.streams.get_or_init(|| streams(self.history))
+    }
+
+    /// What the process was doing at every event.
+    #[must_use]
+    pub fn phases(&self) -> &Phases {
+        let found = || tables::phases(self.trace, self.device, self.history, self.lines);
+        self.states.phases.get_or_init(found)
     }
 
     /// The line that allocation `row` is charged to, with `bytes`; `None` when no line is known.
