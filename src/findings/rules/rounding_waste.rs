@@ -41,22 +41,22 @@ const LEAST_BYTES: u64 = 64 << 20;
 /// Sizes that are listed.
 const MOST_SIZES: usize = 5;
 
-/// Where the waste comes from.
+/// Where the waste comes from, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Waste {
-    requested_bytes: u64,
-    block_bytes: u64,
+    requested: u64,
+    blocks: u64,
     /// Rounding up to 512 bytes.
-    granule_bytes: u64,
+    granule: u64,
     /// Rounding up to steps of a power of two.
-    divisions_bytes: u64,
+    divisions: u64,
     /// Remainders that stay with their block.
-    unsplit_bytes: u64,
+    unsplit: u64,
 }
 
 impl Waste {
     fn all(&self) -> u64 {
-        self.block_bytes.saturating_sub(self.requested_bytes)
+        self.blocks.saturating_sub(self.requested)
     }
 
     fn add(&mut self, requested: u64, block: u64, rules: &Rules) {
@@ -64,11 +64,11 @@ impl Waste {
         let granule = requested.max(1).div_ceil(MIN_BLOCK_BYTES).saturating_mul(MIN_BLOCK_BYTES).min(block);
         let rounded = rules.round(requested).clamp(granule, block);
         let parts = [
-            (&mut self.requested_bytes, requested),
-            (&mut self.block_bytes, block),
-            (&mut self.granule_bytes, granule - requested),
-            (&mut self.divisions_bytes, rounded - granule),
-            (&mut self.unsplit_bytes, block - rounded),
+            (&mut self.requested, requested),
+            (&mut self.blocks, block),
+            (&mut self.granule, granule - requested),
+            (&mut self.divisions, rounded - granule),
+            (&mut self.unsplit, block - rounded),
         ];
         for (sum, bytes) in parts {
             *sum = sum.saturating_add(bytes);
@@ -87,7 +87,7 @@ fn find(scene: &Scene<'_>) -> Result<Vec<Finding>> {
     for row in scene.live_at(peak.moment) {
         waste.add(rows.requested_bytes[row], rows.block_bytes[row], &rules);
     }
-    let is_much = waste.all() >= LEAST_BYTES && is_share(waste.all(), waste.block_bytes, LEAST_PERCENT);
+    let is_much = waste.all() >= LEAST_BYTES && is_share(waste.all(), waste.blocks, LEAST_PERCENT);
     Ok(is_much.then(|| told(scene, &waste)).into_iter().collect())
 }
 
@@ -95,8 +95,8 @@ fn told(scene: &Scene<'_>, waste: &Waste) -> Finding {
     let title = format!(
         "{} of {} allocated at the peak ({}) were not asked for: blocks are larger than their requests",
         Bytes(waste.all()),
-        Bytes(waste.block_bytes),
-        percent(waste.all(), waste.block_bytes)
+        Bytes(waste.blocks),
+        percent(waste.all(), waste.blocks)
     );
     let rows = &scene.history.allocations;
     let moment = scene.history.peaks.allocated.moment;
@@ -108,11 +108,11 @@ fn told(scene: &Scene<'_>, waste: &Waste) -> Finding {
         .lines(scene.by_line(wasted).into_iter().filter(|line| line.bytes > 0).collect())
         .evidence("event", moment.event())
         .evidence("rounding_bytes", waste.all())
-        .evidence("allocated_bytes", waste.block_bytes)
-        .evidence("requested_bytes", waste.requested_bytes)
-        .evidence("up_to_512_bytes", waste.granule_bytes)
-        .evidence("up_to_division_bytes", waste.divisions_bytes)
-        .evidence("unsplit_remainder_bytes", waste.unsplit_bytes)
+        .evidence("allocated_bytes", waste.blocks)
+        .evidence("requested_bytes", waste.requested)
+        .evidence("up_to_512_bytes", waste.granule)
+        .evidence("up_to_division_bytes", waste.divisions)
+        .evidence("unsplit_remainder_bytes", waste.unsplit)
         .evidence("sizes", sizes(scene));
     if divisions.iter().any(|&slot| slot > 1) {
         finding = finding.evidence("roundup_power2_divisions", divisions.to_vec());
@@ -140,20 +140,20 @@ fn sizes(scene: &Scene<'_>) -> Value {
 }
 
 fn remedy(scene: &Scene<'_>, waste: &Waste) -> String {
-    let most = waste.granule_bytes.max(waste.divisions_bytes).max(waste.unsplit_bytes);
-    if most == waste.divisions_bytes {
+    let most = waste.granule.max(waste.divisions).max(waste.unsplit);
+    if most == waste.divisions {
         let text = scene.settings().conf_value("roundup_power2_divisions").unwrap_or("in force");
         return format!(
             "roundup_power2_divisions ({text}) rounds requests up, which makes {} of it: raise the number of divisions, \
              or take the setting out of PYTORCH_CUDA_ALLOC_CONF.",
-            Bytes(waste.divisions_bytes)
+            Bytes(waste.divisions)
         );
     }
-    if most == waste.granule_bytes {
+    if most == waste.granule {
         return format!(
             "Every block is a multiple of 512 bytes, and tensors far smaller than that make {} of it: keep them \
              together in one flat tensor.",
-            Bytes(waste.granule_bytes)
+            Bytes(waste.granule)
         );
     }
     let limit = scene.settings().max_split_bytes().map_or_else(String::new, |bytes| {
@@ -165,7 +165,7 @@ fn remedy(scene: &Scene<'_>, waste: &Waste) -> String {
     format!(
         "Remainders that the allocator does not split off make {} of it: in the large pool up to 1 MiB stays with a \
          block. Choose sizes that fill a multiple of 2 MiB, or one large tensor instead of many of 1 to 2 MiB.{limit}",
-        Bytes(waste.unsplit_bytes)
+        Bytes(waste.unsplit)
     )
 }
 
