@@ -81,24 +81,26 @@ fn events(builder: &TraceBuilder) -> usize {
 // ---- what fires on every recording ------------------------------------------------------------------------
 
 /// Every recording of `testdata` on which a rule of this file fires; on all others none does.
-const FIRES: [(&str, &[&str]); 25] = [
+const FIRES: [(&str, &[&str]); 26] = [
     ("cases/C17_eval_concat", &["info idle-cache"]),
     ("cases/C24_staircase_cache", &["info idle-cache"]),
     ("cases/C26_one_shot_stream", &["warning stranded-stream"]),
     ("cases/C37_kv_cat_growth", &["info idle-cache"]),
     ("cases/C48_empty_cache_every_step", &["warning cache-flush: empty_cache"]),
     ("cases/C49_private_pools", &["warning private-pools"]),
-    // Ends in a crash of sizes: each batch outgrows the cache.
+    // Each batch outgrows the cache.
     ("faults/ascending_batches", &["info idle-cache", "warning fragmentation: staircase"]),
     ("faults/avoidable_growth", &["warning fragmentation: pieces"]),
-    // After the failed step the others need a third of what it left behind.
-    ("faults/backward_oom_kept", &["info idle-cache"]),
+    // Memory runs short three times; the steps after the failed one need a third of what it left behind.
+    ("faults/backward_oom_kept", &["info idle-cache", "warning cache-flush: allocator"]),
     ("faults/flush_by_allocator", &["warning cache-flush: allocator"]),
     // What the pile took is cache afterwards.
     ("faults/pending_free", &["info idle-cache", "warning pending-free"]),
     ("faults/rounding_waste", &["warning rounding-waste"]),
     ("faults/staircase_cache", &["info idle-cache"]),
     ("gpu/cache_flush_every_step", &["warning cache-flush: empty_cache"]),
+    // The last sign before the failure.
+    ("gpu/capacity_oom", &["info cache-flush: allocator"]),
     ("gpu/graph_pools", &["info private-pools"]),
     ("gpu/one_shot_stream", &["warning stranded-stream"]),
     // Four streams, each with a cache of 5 GiB.

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::findings::reserve::{expandable_advice, is_share, lines_of_stacks, with_replayed_setting};
 use crate::findings::{Check, Finding, Guide, Rule, Scene, Severity};
 use crate::rebuild::Moment;
-use crate::tables::{Flush, FlushKind, flushes};
+use crate::tables::{Flush, FlushKind, StepSource, flushes};
 use crate::units::{Bytes, Count, percent};
 
 /// The rule.
@@ -18,14 +18,15 @@ pub(crate) static RULE: Rule = Rule {
                for the GPU, and each segment costs a `cudaMalloc`. Either the program does it \
                (`torch.cuda.empty_cache()` in the loop: kind `empty_cache`), or the allocator, which was refused \
                memory, returned all it could and asked again (kind `allocator`).",
-        fires: "In at least 3 steps (kind `allocator`: 2), 5 segments or more are returned, or 10 % or more of the \
-                peak of reserved memory. Without steps each run of returns counts as one. Kind `allocator`: the run \
-                is directly followed by a new segment of the same call, as stacks show; where stacks are missing, of \
-                the same step; where steps are missing too, with half of the peak of active bytes in use. Kind \
-                `empty_cache`: any other run, and every one with `empty_cache` on its stack. What PyTorch returns \
-                before it captures a CUDA graph is left out, and so is what a request returned that failed in spite \
-                of it. Kind `empty_cache` is a warning where half of the steps or more do this, kind `allocator` \
-                where no request failed in the end and no collection was asked for; else it is information.",
+        fires: "In at least 3 steps the program returns 5 segments or more, or 10 % or more of the peak of reserved \
+                memory; or the allocator returns as much at least twice, whatever the step. Without steps each run of \
+                returns counts as one. Kind `allocator`: the run is directly followed by a new segment of the same \
+                call, as stacks show; where stacks are missing, of the same step; where steps are missing too, with \
+                half of the peak of active bytes in use. Kind `empty_cache`: any other run, and every one with \
+                `empty_cache` on its stack. What PyTorch returns before it captures a CUDA graph is left out, and so \
+                is what a request returned that failed in spite of it. Kind `empty_cache` is a warning where half of \
+                the steps or more do this, kind `allocator` where no request failed in the end and no collection was \
+                asked for; else it is information.",
         why: "Once or twice (after loading, at the end) is how `empty_cache()` is meant to be used, three steps are a \
               habit. The allocator never does it unless memory is short, so two are enough there. In one published \
               measurement of 250 steps, calling it in every step made a job 44 % slower, in every tenth 11 %. \
@@ -44,7 +45,7 @@ pub(crate) static RULE: Rule = Rule {
 
 /// Steps in which the program returns segments.
 const LEAST_STEPS: usize = 3;
-/// Steps in which the allocator has to.
+/// Times that the allocator has to.
 const LEAST_RETRIES: usize = 2;
 /// Segments returned in a step.
 const LEAST_SEGMENTS: u64 = 5;
@@ -79,15 +80,18 @@ impl Habit {
         if flushes.len() < least {
             return None;
         }
+        // The program's calls are counted by step; of the allocator's returns each one says that memory is short.
+        let by_step = kind == FlushKind::EmptyCache && !scene.steps.rows.is_empty();
         let rows = &scene.steps.rows;
-        // A call between two steps is the doing of the one before.
+        // A call between two steps is the doing of the one before, and one before all steps of none.
         let step_of = |flush: &Flush| rows.partition_point(|step| step.begin <= Moment(flush.event));
-        if !rows.is_empty() {
+        // Detected steps may begin a little late.
+        if by_step && scene.steps.source != StepSource::Detected {
             flushes.retain(|flush| step_of(flush) > 0);
         }
         let mut steps: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
         for (number, flush) in flushes.iter().enumerate() {
-            let step = if rows.is_empty() { number } else { step_of(flush) };
+            let step = if by_step { step_of(flush) } else { number };
             let sums = steps.entry(step).or_default();
             *sums = (sums.0 + flush.segments, sums.1.saturating_add(flush.bytes));
         }
@@ -99,7 +103,7 @@ impl Habit {
         if much.len() < least {
             return None;
         }
-        let all_steps = if rows.is_empty() { flushes.len() } else { rows.len() };
+        let all_steps = if by_step { rows.len() } else { flushes.len() };
         let (steps, segments_per_step) = (much.len(), middle(much.iter().map(|sums| sums.0).collect()));
         let bytes_per_step = middle(much.iter().map(|sums| sums.1).collect());
         Some(Self { kind, flushes, steps, all_steps, segments_per_step, bytes_per_step })
@@ -126,7 +130,7 @@ impl Habit {
             .lines(lines_of_stacks(scene, self.flushes.iter().map(|flush| (flush.stack, flush.bytes))))
             .evidence("kind", if by_allocator { "allocator" } else { "empty_cache" })
             .evidence("times", self.flushes.len() as u64)
-            .evidence("steps_with_flush", self.steps as u64)
+            .evidence("large_times", self.steps as u64)
             .evidence("segments_per_step", self.segments_per_step)
             .evidence("per_step_bytes", self.bytes_per_step)
             .evidence("returned_bytes", bytes)
@@ -134,7 +138,7 @@ impl Habit {
             .evidence("first_event", self.flushes.first().map(|flush| flush.event))
             .evidence("last_event", self.flushes.last().map(|flush| flush.event));
         if !scene.steps.rows.is_empty() {
-            finding = finding.evidence("steps", self.all_steps as u64);
+            finding = finding.evidence("steps", scene.steps.rows.len() as u64);
         }
         if self.flushes.iter().any(|flush| flush.is_guessed) {
             finding = finding.evidence("kind_is_inferred", true);
