@@ -9,6 +9,7 @@ use crate::rebuild::{Moment, NONE, StateSegment};
 use crate::tables::obtained_for;
 use crate::units::Bytes;
 
+use super::oom::torch_version;
 use super::{Finding, LineBytes, Scene};
 
 /// Whether `part` is at least `percent` of `whole`.
@@ -82,18 +83,13 @@ pub(super) fn with_replayed_setting(scene: &Scene<'_>, finding: Finding) -> (Fin
     let Some(setting) = scene.setting.as_ref().filter(|setting| setting.saved_bytes > 0) else {
         return (finding, None);
     };
-    let finding = finding
-        .evidence("remedy_conf", setting.conf.clone())
-        .evidence("remedy_fits", setting.fits)
-        .evidence("remedy_peak_reserved_bytes", setting.peak_reserved_bytes)
-        .evidence("remedy_saved_bytes", setting.saved_bytes);
     let sentence = format!(
         "A replay of the recorded requests under PYTORCH_CUDA_ALLOC_CONF={} peaks at {} reserved, {} less.",
         setting.conf,
         Bytes(setting.peak_reserved_bytes),
         Bytes(setting.saved_bytes.unsigned_abs())
     );
-    (finding, Some(sentence))
+    (finding.with_setting(setting), Some(sentence))
 }
 
 /// What expandable segments can do here.
@@ -113,21 +109,13 @@ pub(super) enum Expandable {
 pub(super) fn expandable(scene: &Scene<'_>) -> Expandable {
     let ranges = &scene.history.ranges;
     if !scene.settings().expandable_segments() {
-        return match version(scene.trace.process.torch_version.as_deref()) {
+        return match torch_version(scene.trace) {
             Some(version) if version < (2, 1) => Expandable::TooOld,
             _ => Expandable::Off,
         };
     }
     let has_effect = ranges.is_empty() || ranges.expandable.contains(&true);
     if has_effect { Expandable::On } else { Expandable::WithoutEffect }
-}
-
-/// Major and minor number of a version such as `2.11.0+cu130`.
-pub(super) fn version(text: Option<&str>) -> Option<(u64, u64)> {
-    let mut parts = text?.split('.');
-    let major = parts.next()?.parse().ok()?;
-    let minor: String = parts.next()?.chars().take_while(char::is_ascii_digit).collect();
-    Some((major, minor.parse().ok()?))
 }
 
 /// A sentence on expandable segments that fits the settings and version in force.
@@ -154,15 +142,6 @@ pub(super) fn expandable_advice(scene: &Scene<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn versions_are_read_up_to_the_minor_number() {
-        assert_eq!(version(Some("2.11.0+cu130")), Some((2, 11)));
-        assert_eq!(version(Some("2.1.0a0")), Some((2, 1)));
-        assert_eq!(version(Some("2.0rc1")), Some((2, 0)));
-        assert_eq!(version(Some("nightly")), None);
-        assert_eq!(version(None), None);
-    }
 
     #[test]
     fn shares_do_not_overflow() {

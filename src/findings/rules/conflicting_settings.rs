@@ -1,6 +1,6 @@
 //! `conflicting-settings`: allocator settings that contradict one another, or do nothing.
 
-use crate::findings::reserve::version;
+use crate::findings::oom::torch_version;
 use crate::findings::{Check, DeviceFacts, Finding, Guide, Rule, Severity};
 use crate::model::{Action, DeviceId, PoolId, Settings, Trace};
 use crate::tables::is_collecting;
@@ -58,7 +58,7 @@ fn find(trace: &Trace, devices: &[DeviceFacts]) -> Vec<Finding> {
     conflicts.extend(other_backend(&trace.settings));
     let keys = conf_keys(&trace.settings);
     conflicts.extend(keys.iter().filter_map(|&(key, value)| refused(key, value)));
-    let torch = version(trace.process.torch_version.as_deref());
+    let torch = torch_version(trace);
     conflicts.extend(keys.iter().filter_map(|&(key, _)| unknown(key, torch)));
     conflicts.into_iter().map(|conflict| told(trace, device, conflict)).collect()
 }

@@ -157,9 +157,8 @@ fn told(scene: &Scene<'_>, idle: &[&StateSegment], idle_bytes: u64, spare_bytes:
 fn left_for_others(scene: &Scene<'_>) -> Option<u64> {
     let total = scene.total_bytes?;
     let most = total.saturating_sub(scene.history.end.reserved_bytes);
-    let of_device = scene.trace.samples.iter().filter(|sample| sample.device == scene.id());
-    let said = of_device.filter_map(|sample| sample.free_bytes).next_back();
-    Some(said.map_or(most, |said| said.min(most)))
+    let said = scene.readings.and_then(|readings| readings.outside.as_ref());
+    Some(said.map_or(most, |said| said.end.free_bytes.min(most)))
 }
 
 fn remedied(scene: &Scene<'_>, finding: Finding, short: Option<u64>, stairs: Option<Staircase>) -> Finding {
