@@ -33,6 +33,7 @@ struct Work<'a> {
     /// The events that the report looks at.
     window: Range<u64>,
     usage: WindowUsage,
+    main_stream: u64,
 }
 
 /// Analyses one device.
@@ -41,7 +42,8 @@ pub(super) fn analyze(trace: &Trace, device: &DeviceTrace, options: &Options) ->
     let window = options.window.as_ref().map_or(0..history.events, |asked| clamp(asked, history.events));
     let grouping = Grouping::build(trace, device, &history, options.group_by);
     let usage = counters(&history, &window);
-    let work = Work { trace, device, history: &history, grouping: &grouping, window, usage };
+    let main_stream = tables::streams(&history).main;
+    let work = Work { trace, device, history: &history, grouping: &grouping, window, usage, main_stream };
     let table = tables::lines(trace, device, &history, &grouping, options.window.clone())?;
     let steps = tables::steps(trace, device, &history);
     let at_peak = history.state_at(usage.peaks.reserved.moment);
@@ -153,7 +155,8 @@ impl Work<'_> {
 
     fn fragmentation_of(&self, state: &State, moment: Moment) -> Result<Fragmentation> {
         let figures = tables::fragmentation(state, moment, self.grouping)?;
-        Ok(rows::fragmentation(self.trace, self.grouping, figures))
+        let causes = tables::causes(state, self.main_stream);
+        Ok(rows::fragmentation(self.trace, self.grouping, figures, causes, self.main_stream))
     }
 
     /// Replays other settings where memory ran out or much of it lay unused, and where that is quick.
@@ -180,6 +183,6 @@ impl Work<'_> {
         let order: Vec<u32> = table.entries.iter().map(|entry| entry.group).collect();
         let extent = TimelineExtent::default();
         let data = tables::timeline(self.device, self.history, self.grouping, &order, steps, extent);
-        rows::timeline(self.trace, self.grouping, self.history, data)
+        rows::timeline(self.trace, self.grouping, data)
     }
 }

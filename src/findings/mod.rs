@@ -18,6 +18,7 @@ mod oom;
 mod optimizer_state;
 mod passes;
 mod releases;
+mod reserve;
 mod rule;
 mod rules;
 mod scene;

@@ -8,7 +8,9 @@ use std::sync::OnceLock;
 
 use crate::model::{DeviceId, DeviceTrace, PoolId, Settings, StackId, Trace};
 use crate::rebuild::{History, Moment, OomEvent, State};
-use crate::tables::{self, GroupKey, Grouping, Maker, Makers, Phases, Readings, StepTable};
+use crate::tables::{
+    self, GroupKey, Grouping, Maker, Makers, Phases, Readings, StepTable, Streams, streams,
+};
 
 use super::{LineBytes, Verdict};
 
@@ -71,6 +73,7 @@ pub struct States {
     last_oom: OnceLock<Option<State>>,
     makers: OnceLock<Makers>,
     survivors: OnceLock<Vec<usize>>,
+    streams: OnceLock<Streams>,
     phases: OnceLock<Phases>,
 }
 
@@ -137,6 +140,12 @@ impl Scene<'_> {
     #[must_use]
     pub fn lines_of(&self, rows: &[usize]) -> Vec<LineBytes> {
         self.by_line(rows.iter().map(|&row| (row, self.history.allocations.block_bytes[row])))
+    }
+
+    /// Who uses which stream, and which is the main one.
+    #[must_use]
+    pub fn streams(&self) -> &Streams {
+        self.states.streams.get_or_init(|| streams(self.history))
     }
 
     /// What the process was doing at every event.

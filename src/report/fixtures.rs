@@ -49,6 +49,15 @@ fn fragmentation(event: u64, reserved: u64, active: u64, stranded: u64) -> Fragm
         largest_free_block_bytes: stranded / 2,
         largest_stranded_block_bytes: stranded / 2,
         ratio: 1.0 - active as f64 / reserved as f64,
+        by_cause: ByCause {
+            rounding_bytes: 5_120,
+            pending_free_bytes: pending,
+            split_remainder_bytes: stranded - MIB,
+            other_stream_bytes: MIB,
+            releasable_cache_bytes: reserved - active - stranded,
+            ..ByCause::default()
+        },
+        main_stream: 0,
         pins: vec![
             PinRow {
                 file: Some("data/loader.py".to_owned()),

@@ -41,9 +41,9 @@ pub use summary::{SummaryGroup, SummaryRow, SummaryTable, summary_table};
 pub use svg::{fragmentation_svg, timeline_svg, whatif_svg};
 pub use text::{text_summary, write_summary};
 pub use types::{
-    DeviceReport, FindingLine, FindingRow, Four, Fragmentation, FragmentationRow, HistoryRow, LineFigures,
-    LineRow, OomRow, PinRow, PoolRow, Report, SCHEMA, StepRow, StepsRow, Timeline, TimelineMark, TraceReport,
-    WarningRow,
+    ByCause, DeviceReport, FindingLine, FindingRow, Four, Fragmentation, FragmentationRow, HistoryRow,
+    LineFigures, LineRow, OomRow, PinRow, PoolRow, Report, SCHEMA, StepRow, StepsRow, Timeline, TimelineMark,
+    TraceReport, WarningRow,
 };
 pub use whatif::{
     BaselineRow, BoundsRow, ChangedLineRow, HelpRow, HelpSettingRow, LimitRow, RecommendationRow, SettingRow,

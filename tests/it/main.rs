@@ -24,6 +24,7 @@ mod program;
 mod programs;
 mod properties;
 mod recorded;
+mod reserved;
 mod roundtrip;
 mod sandbox;
 mod sizes;

@@ -189,6 +189,7 @@ fn fragmentation(page: &mut Page, device: &DeviceReport, share: usize) {
          segments that are wholly free. Stranded: free, but in a segment that a live block pins. Requested + rounding \
          + pending free + releasable + stranded = reserved.",
     );
+    by_cause(page, &moments);
     let (moment, at) = verdict::telling_fragmentation(device);
     if at.pins.is_empty() {
         return;
@@ -201,6 +202,27 @@ fn fragmentation(page: &mut Page, device: &DeviceReport, share: usize) {
     let rows: Vec<_> = at.pins.iter().map(pin_row).collect();
     let header = ["stranded beside it", "pinned by it alone", "its blocks", "their bytes", "line"];
     page.table(&header, 4, &rows, &[], share);
+}
+
+/// The same bytes once more: what stands in the way of using them.
+fn by_cause(page: &mut Page, moments: &[(&str, &Fragmentation)]) {
+    let rows: Vec<Vec<String>> = moments
+        .iter()
+        .map(|(name, at)| {
+            let rest = at.reserved_bytes.saturating_sub(at.requested_bytes);
+            let causes = at.by_cause.named().map(|(_, bytes)| Bytes(bytes).to_string());
+            [(*name).to_owned(), Bytes(rest).to_string()].into_iter().chain(causes).collect()
+        })
+        .collect();
+    let mut header = vec!["", "reserved - requested"];
+    header.extend(
+        moments.first().map(|(_, at)| at.by_cause.named().map(|(name, _)| name)).into_iter().flatten(),
+    );
+    page.table(&header, 0, &rows, &[], usize::MAX);
+    page.block(
+        "The same bytes by cause, each under one: rounding; frees that wait; free beside a block in use (split \
+         remainders); free on other streams than the main one; free in private pools; wholly free segments.",
+    );
 }
 
 fn fragmentation_row(name: &str, at: &Fragmentation) -> Vec<String> {
