@@ -18,6 +18,7 @@ use super::color::{self, ColorWhen};
 use super::console::{ConsoleOptions, Talk};
 use super::help;
 use crate::analysis::{self, Table};
+use crate::findings::RULES;
 use crate::tables::{GroupBy, TableFormat};
 
 pub(crate) use whatif::WhatIfArgs;
@@ -91,6 +92,9 @@ pub(crate) enum Command {
     /// Turn a snapshot into a trace or a trace into a snapshot
     #[command(after_help = help::CONVERT)]
     Convert(ConvertArgs),
+    /// Say what a finding means, when it is made and what to do about it
+    #[command(after_help = help::EXPLAIN)]
+    Explain(ExplainArgs),
     /// Write the tables behind the report as Parquet or CSV
     #[command(after_help = help::EXPORT)]
     Export(ExportArgs),
@@ -249,6 +253,18 @@ pub(crate) enum CodecChoice {
     Zlib,
     /// Not compressed.
     None,
+}
+
+/// `memlab explain`.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// Name of the rule [default: a list of all]
+    #[arg(value_name = "RULE", hide_possible_values = true, help_heading = "Input",
+        value_parser = PossibleValuesParser::new(RULES.map(|rule| rule.name)))]
+    pub rule: Option<String>,
+    /// Print JSON
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
 }
 
 /// `memlab export`.

@@ -44,6 +44,12 @@ Examples:
   memlab convert trace.msgpack snapshot.pickle.gz    for pytorch.org/memory_viz
   zcat snapshot.pickle.gz | memlab convert - trace.msgpack";
 
+pub(crate) const EXPLAIN: &str = "\
+Examples:
+  memlab explain                    all rules, one line each
+  memlab explain fragmentation
+  memlab explain growth --json | jq -r '.rules[0].remedy'";
+
 pub(crate) const EXPORT: &str = "\
 Examples:
   memlab export snapshot.pickle -o tables

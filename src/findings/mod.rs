@@ -5,6 +5,7 @@
 
 mod facts;
 mod finding;
+mod page;
 mod rule;
 mod rules;
 mod scene;
@@ -12,6 +13,7 @@ mod verdict;
 
 pub use facts::{DeviceFacts, RankFacts};
 pub use finding::{Finding, LineBytes, Severity};
+pub use page::{index, looked_for, page, parts};
 pub use rule::{Check, Guide, RULES, Rule, of_device, of_ranks, of_trace, rule};
 pub use scene::{JudgedOom, Scene, SettingHelp, States};
 pub use verdict::{OomFacts, Verdict, VerdictKind, judge};

@@ -6,6 +6,8 @@
 
 mod columns;
 pub mod escape;
+mod explain;
+mod findings_text;
 #[cfg(test)]
 mod fixtures;
 mod json;
@@ -21,10 +23,13 @@ mod svg;
 mod text;
 #[cfg(test)]
 mod timeline_fixture;
+mod told;
 mod types;
 mod verdict;
 mod whatif;
+mod wrap;
 
+pub use explain::{explain_index, explain_json, explain_text};
 pub use json::{json, pretty};
 pub use lines_table::lines_table;
 pub use markdown::{MarkdownOptions, markdown, picture_name};

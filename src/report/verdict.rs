@@ -3,6 +3,7 @@
 //! Owns the wording that the terminal summary and the Markdown page share. Returns raw text: whoever prints
 //! it escapes it. Decides nothing about memory: verdicts, findings and remedies arrive finished.
 
+use super::told;
 use super::types::{DeviceReport, Fragmentation, OomRow, TraceReport};
 use crate::units::{Bytes, Count, percent};
 
@@ -101,25 +102,21 @@ pub(super) fn device_caveats(device: &DeviceReport) -> Vec<String> {
     caveats
 }
 
-/// What to try, most promising first, from the findings; a general hint where no rule fired.
-pub(super) fn remedies(trace: &TraceReport, device: &DeviceReport) -> Vec<String> {
-    let rank = |severity: &str| match severity {
-        "error" => 0,
-        "warning" => 1,
-        _ => 2,
-    };
-    let mut findings: Vec<_> =
-        trace.findings.iter().filter(|f| f.device == device.device && !f.remedy.is_empty()).collect();
-    findings.sort_by_key(|finding| rank(finding.severity));
-    if !findings.is_empty() {
-        let mut remedies: Vec<String> = findings.into_iter().map(|finding| finding.remedy.clone()).collect();
-        remedies.dedup();
-        return remedies;
-    }
-    general_remedy(trace, device).into_iter().collect()
+/// What to do first: what the most serious finding says, or general advice for an OOM that no rule explains.
+/// Findings that are merely worth knowing are no next step.
+pub(super) fn next_step(trace: &TraceReport, device: &DeviceReport) -> Option<String> {
+    let findings = told::in_order(trace, Some(device.device));
+    let serious = findings.into_iter().filter(|finding| told::is_serious(finding));
+    let said = serious.map(|finding| &finding.remedy).find(|remedy| !remedy.is_empty()).cloned();
+    said.or_else(|| general_remedy(trace, device))
 }
 
-fn general_remedy(trace: &TraceReport, device: &DeviceReport) -> Option<String> {
+/// Advice for the OOM of `device` where no finding gives any.
+pub(super) fn general_remedy(trace: &TraceReport, device: &DeviceReport) -> Option<String> {
+    let findings = told::in_order(trace, Some(device.device));
+    if findings.iter().any(|finding| told::is_serious(finding) && !finding.remedy.is_empty()) {
+        return None;
+    }
     let verdict = device.ooms.last()?.verdict.as_str();
     let expandable = trace.allocator_conf.contains("expandable_segments:True");
     let advice = match verdict {
@@ -176,17 +173,20 @@ mod tests {
         let mut report = fixtures::oom();
         let trace = &mut report.traces[0];
         trace.findings.clear();
-        assert!(remedies(trace, &trace.devices[0])[0].starts_with("set PYTORCH_CUDA_ALLOC_CONF"));
+        assert!(next_step(trace, &trace.devices[0]).unwrap().starts_with("set PYTORCH_CUDA_ALLOC_CONF"));
         trace.allocator_conf = "expandable_segments:True".to_owned();
-        assert!(remedies(trace, &trace.devices[0])[0].starts_with("expandable segments are on"));
+        assert!(next_step(trace, &trace.devices[0]).unwrap().starts_with("expandable segments are on"));
     }
 
     #[test]
-    fn findings_speak_before_general_advice_errors_first() {
-        let report = fixtures::oom();
-        let trace = &report.traces[0];
-        let remedies = remedies(trace, &trace.devices[0]);
-        assert!(remedies[0].contains("expandable_segments"), "{remedies:?}");
-        assert_eq!(remedies.len(), 2);
+    fn findings_speak_before_general_advice_and_infos_are_no_next_step() {
+        let mut report = fixtures::oom();
+        let trace = &mut report.traces[0];
+        assert!(next_step(trace, &trace.devices[0]).unwrap().starts_with("Set PYTORCH_CUDA_ALLOC_CONF"));
+        assert_eq!(general_remedy(trace, &trace.devices[0]), None);
+        trace.findings.retain(|finding| finding.severity == "info");
+        assert!(next_step(trace, &trace.devices[0]).unwrap().starts_with("set PYTORCH_CUDA_ALLOC_CONF"));
+        trace.devices[0].ooms.clear();
+        assert_eq!(next_step(trace, &trace.devices[0]), None);
     }
 }

@@ -10,6 +10,7 @@ mod docs;
 mod emitted;
 mod escaping;
 mod exactness;
+mod explain;
 mod floors;
 mod fragmentation;
 mod hostile;

@@ -2,6 +2,7 @@
 
 mod analyze;
 mod convert;
+mod explain;
 mod export;
 mod generate;
 mod info;
@@ -19,6 +20,7 @@ pub(crate) fn run(command: Command, console: &Console) -> anyhow::Result<Status>
     match command {
         Command::Analyze(args) => analyze::run(&args, console),
         Command::Convert(args) => convert::run(&args, console),
+        Command::Explain(args) => explain::run(&args, console),
         Command::Export(args) => export::run(&args, console),
         Command::Info(args) => info::run(&args, console),
         Command::Lines(args) => lines::run(&args, console),
