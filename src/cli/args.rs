@@ -159,6 +159,7 @@ impl AnalysisArgs {
             group_by: self.group_by,
             window: self.window(),
             with_pictures,
+            several_files: false,
         }
     }
 

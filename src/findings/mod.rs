@@ -4,7 +4,9 @@
 //! ([`Finding`]); and why a request failed ([`judge`]).
 
 mod facts;
+pub mod faults;
 mod finding;
+mod ghosts;
 mod page;
 mod rule;
 mod rules;

@@ -11,6 +11,7 @@ mod emitted;
 mod escaping;
 mod exactness;
 mod explain;
+mod filerules;
 mod floors;
 mod fragmentation;
 mod hostile;
