@@ -4,6 +4,7 @@
 //! itself: figures come from `rebuild`, `tables` and `findings`; looks come from `report`. Devices are
 //! analysed side by side (rayon); they are never added up.
 
+mod check;
 mod device;
 mod export;
 mod findings;
@@ -14,6 +15,7 @@ mod whatif;
 
 pub use whatif::{LineChange, WhatIfOptions, whatif};
 
+pub use check::{Baseline, FailOn, Gates, check};
 pub use export::{Exporter, Table};
 pub use ranks::{Analysis, compared};
 

@@ -2,6 +2,7 @@
 //!
 //! Only this file and those below it know clap's attributes. Nothing here looks at files or at the terminal.
 
+mod check;
 mod whatif;
 
 use std::ffi::OsString;
@@ -21,6 +22,7 @@ use crate::analysis::{self, Table};
 use crate::findings::RULES;
 use crate::tables::{GroupBy, TableFormat};
 
+pub(crate) use check::CheckArgs;
 pub(crate) use whatif::WhatIfArgs;
 
 /// Everything that was typed.
@@ -89,6 +91,9 @@ pub(crate) enum Command {
     /// Say which lines held the memory, where the rest went, and why it ran out
     #[command(after_help = help::ANALYZE)]
     Analyze(AnalyzeArgs),
+    /// Hold a trace against limits, for continuous integration
+    #[command(after_help = help::CHECK)]
+    Check(CheckArgs),
     /// Turn a snapshot into a trace or a trace into a snapshot
     #[command(after_help = help::CONVERT)]
     Convert(ConvertArgs),

@@ -4,6 +4,7 @@
 //! figure arrives finished. Every renderer escapes what comes from the trace, and the same report always
 //! gives the same bytes.
 
+mod check;
 mod columns;
 pub mod escape;
 mod explain;
@@ -29,6 +30,7 @@ mod verdict;
 mod whatif;
 mod wrap;
 
+pub use check::{CheckReport, GatePart, GateRow, Outcome, check_junit, check_line, check_text};
 pub use explain::{explain_index, explain_json, explain_text};
 pub use json::{json, pretty};
 pub use lines_table::lines_table;

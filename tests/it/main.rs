@@ -3,6 +3,7 @@
 
 mod accounting;
 mod allocator_model;
+mod check;
 mod cli;
 mod cli_files;
 mod cli_help;

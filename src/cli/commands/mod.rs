@@ -1,6 +1,7 @@
 //! One file per command: takes its arguments, lets the floors below work, puts the text where it belongs.
 
 mod analyze;
+mod check;
 mod convert;
 mod explain;
 mod export;
@@ -19,6 +20,7 @@ use super::console::Console;
 pub(crate) fn run(command: Command, console: &Console) -> anyhow::Result<Status> {
     match command {
         Command::Analyze(args) => analyze::run(&args, console),
+        Command::Check(args) => check::run(&args, console),
         Command::Convert(args) => convert::run(&args, console),
         Command::Explain(args) => explain::run(&args, console),
         Command::Export(args) => export::run(&args, console),

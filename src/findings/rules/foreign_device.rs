@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use crate::findings::{Check, DeviceFacts, Finding, Guide, Rule, Severity};
 use crate::model::{DeviceId, Trace};
-use crate::units::{Bytes, Count};
+use crate::units::Bytes;
 
 /// The rule.
 pub(crate) static RULE: Rule = Rule {
@@ -70,12 +70,11 @@ fn hardly_used(other: &DeviceFacts, own: &DeviceFacts, is_rank: bool) -> bool {
 fn told(trace: &Trace, own: &DeviceFacts, other: &DeviceFacts) -> Finding {
     let (reserved, allocated) = (other.peaks.reserved.bytes, other.peaks.allocated.bytes);
     let title = format!(
-        "This process works on device {} and also holds {} of device {}: {} in {} allocations, besides a CUDA context",
+        "This process works on device {} and also holds {} of device {}: {} allocated, besides a CUDA context",
         own.device.0,
         Bytes(reserved.max(allocated)),
         other.device.0,
-        Bytes(allocated),
-        Count(other.allocations)
+        Bytes(allocated)
     );
     Finding::new(&RULE, Severity::Warning, other.device, reserved.max(allocated), title)
         .lines(other.lines_at_peak.clone())

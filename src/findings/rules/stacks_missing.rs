@@ -2,9 +2,9 @@
 
 use crate::error::Result;
 use crate::findings::{Check, Finding, Guide, Rule, Scene, Severity};
-use crate::model::{Format, MarkKind, NO_TIME, StackId, Trace};
+use crate::model::{DeviceTrace, Format, MarkKind, NO_TIME, StackId};
 use crate::rebuild::NONE;
-use crate::tables::Phase;
+use crate::tables::{Passes, Phase, StackFacts};
 use crate::units::{Bytes, percent};
 
 /// The rule.
@@ -20,10 +20,11 @@ pub(crate) static RULE: Rule = Rule {
             `cause` is the one with most bytes:\n\n\
             - `before-recording`: the allocation was live before the first event;\n\
             - `backward`: other events of the device do have stacks, and this one lies in a backward pass: between \
-            an event inside `backward()` or `grad()` and the next event of the calling thread, or in a range, mark \
-            or label that says so;\n\
+            an event inside `backward()` or `grad()` (on this device, or at the same time on another) and the next \
+            event of the calling thread, or in a range, mark or label that says so;\n\
             - `setting`: everything else.\n\n\
-            `info` when the cause is `backward`, else `warning`.",
+            `info` when the cause is `backward`, else `warning`. Nothing is said when at least nine tenths are \
+            `backward` and the recorder named the modules of such allocations: then it is known whose they are.",
         why: "Up to a tenth is usual even in good recordings: buffers of libraries, what was live before the first \
             event. Above that a table of lines cannot be read without knowing what is missing in it.",
         needs: "At least one allocation at the peak. Which part lies in a backward pass is seen from PyTorch's own \
@@ -66,20 +67,25 @@ fn find(scene: &Scene<'_>) -> Result<Vec<Finding>> {
     }
     let takes_stacks = scene.device.events.stacks.iter().any(|&stack| !is_frameless(stack));
     let missing = by_cause(scene, &frameless, takes_stacks);
+    let is_named = !scene.lines.modules.tags.is_empty();
+    if is_named && u128::from(missing.backward) * 10 >= u128::from(bytes) * 9 {
+        return Ok(Vec::new());
+    }
     let charged = frameless.iter().filter(|&&row| scene.lines.inferred.get(row) == Some(&true));
     let lines = scene.by_line(charged.map(|&row| (row, rows.block_bytes[row])));
     let cause = cause(missing);
     let severity = if cause == "backward" { Severity::Info } else { Severity::Warning };
-    let finding = Finding::new(&RULE, severity, scene.id(), missing.total(), title(scene, missing, cause))
-        .lines(lines)
-        .evidence("cause", cause)
-        .evidence("frameless_bytes", missing.total())
-        .evidence("peak_allocated_bytes", peak.bytes)
-        .evidence("before_recording_bytes", missing.before)
-        .evidence("setting_bytes", missing.setting)
-        .evidence("backward_bytes", missing.backward)
-        .evidence("backward_inferred_bytes", missing.inferred)
-        .evidence("events_with_stacks", takes_stacks);
+    let finding =
+        Finding::new(&RULE, severity, scene.id(), bytes, title(scene, missing, cause, takes_stacks))
+            .lines(lines)
+            .evidence("cause", cause)
+            .evidence("frameless_bytes", missing.total())
+            .evidence("peak_allocated_bytes", peak.bytes)
+            .evidence("before_recording_bytes", missing.before)
+            .evidence("setting_bytes", missing.setting)
+            .evidence("backward_bytes", missing.backward)
+            .evidence("backward_inferred_bytes", missing.inferred)
+            .evidence("events_with_stacks", takes_stacks);
     Ok(vec![finding.remedy(remedy(scene, missing, takes_stacks))])
 }
 
@@ -95,7 +101,7 @@ fn cause(missing: Missing) -> &'static str {
 
 fn by_cause(scene: &Scene<'_>, frameless: &[usize], takes_stacks: bool) -> Missing {
     let rows = &scene.history.allocations;
-    let ranges = if takes_stacks { backward_ranges(scene.trace) } else { Vec::new() };
+    let ranges = if takes_stacks { backward_ranges(scene) } else { Vec::new() };
     let mut missing = Missing::default();
     for &row in frameless {
         let bytes = rows.block_bytes[row];
@@ -127,13 +133,19 @@ fn is_backward(scene: &Scene<'_>, event: usize, ranges: &[(i64, i64)]) -> bool {
     time != NO_TIME && after.checked_sub(1).is_some_and(|at| time <= ranges[at].1)
 }
 
-/// Spans of time that annotations or marks call a backward pass, joined and in order.
-fn backward_ranges(trace: &Trace) -> Vec<(i64, i64)> {
+/// Spans of time that annotations or marks call a backward pass, or in which one is open on another device, joined
+/// and in order.
+fn backward_ranges(scene: &Scene<'_>) -> Vec<(i64, i64)> {
+    let trace = scene.trace;
     let is_named = |name: &str| name.to_ascii_lowercase().contains("backward");
     let annotations = trace.annotations.iter().filter(|note| is_named(trace.strings.get(note.name)));
     let marks = trace.marks.iter().filter(|mark| mark.kind == MarkKind::Phase && is_named(&mark.name));
     let mut edges: Vec<(i64, bool)> = annotations.map(|note| (note.time_us, note.begins)).collect();
     edges.extend(marks.filter_map(|mark| Some((mark.time_us, mark.begins?))));
+    let others = trace.devices.iter().filter(|device| device.device != scene.id());
+    for device in others {
+        edges.extend(passes_on(device, &scene.lines.facts));
+    }
     // At one time a beginning comes before an end.
     edges.sort_unstable_by_key(|&(time, begins)| (time, !begins));
     let mut ranges = Vec::new();
@@ -148,25 +160,46 @@ fn backward_ranges(trace: &Trace) -> Vec<(i64, i64)> {
     ranges
 }
 
-fn title(scene: &Scene<'_>, missing: Missing, cause: &str) -> String {
+/// Begins and ends of the backward passes on `device`, by time.
+fn passes_on(device: &DeviceTrace, facts: &[StackFacts]) -> Vec<(i64, bool)> {
+    let mut passes = Passes::new(facts);
+    let mut edges = Vec::new();
+    let mut is_open = false;
+    for (&stack, &time) in device.events.stacks.iter().zip(&device.events.times_us) {
+        let opens = facts.get(stack.0 as usize).is_some_and(|facts| facts.opens_pass);
+        let within = passes.next(stack) != StackId::NONE || opens;
+        if within != is_open && time != NO_TIME {
+            edges.push((time, within));
+            is_open = within;
+        }
+    }
+    if is_open {
+        edges.push((i64::MAX, false));
+    }
+    edges
+}
+
+fn title(scene: &Scene<'_>, missing: Missing, cause: &str, takes_stacks: bool) -> String {
     let total = missing.total();
     let share = percent(total, scene.history.peaks.allocated.bytes);
     let head = format!("{} ({share}) of the peak have no stack", Bytes(total));
+    let part = |bytes: u64, whole: u64| match bytes {
+        bytes if bytes == whole => "all".to_owned(),
+        bytes => Bytes(bytes).to_string(),
+    };
     match cause {
         "before-recording" => {
-            format!("{head}: {} of it were allocated before the recording began", Bytes(missing.before))
+            format!("{head}: {} of it were allocated before the recording began", part(missing.before, total))
         }
-        "setting" => {
-            format!(
-                "{head}: {} of it because the recording's setting leaves stacks out",
-                Bytes(missing.setting)
-            )
-        }
+        "setting" if takes_stacks => format!(
+            "{head}: {} of it come from a thread without Python code, which the recording's setting leaves out",
+            part(missing.setting, total)
+        ),
+        "setting" => format!("{head}: the recording's setting leaves stacks out"),
         _ => format!(
-            "{head}: {} of it were allocated by the backward pass, and {} of these are charged to the line that \
-             called it",
-            Bytes(missing.backward),
-            Bytes(missing.inferred)
+            "{head}: {} of it were allocated by the backward pass, and {} of that is charged to the line that called it",
+            part(missing.backward, total),
+            part(missing.inferred, missing.backward)
         ),
     }
 }
@@ -186,7 +219,7 @@ fn remedy(scene: &Scene<'_>, missing: Missing, takes_stacks: bool) -> String {
         }
         (false, true) => "No event has a stack: record with stacks=\"python\".",
         (true, _) => {
-            "Other events have stacks, so these come from a thread without Python code: stacks=\"all\" gives them C++ \
+            "Other events have stacks, so these come from a thread without Python code, as the backward pass is: stacks=\"all\" gives them C++ \
              frames."
         }
     };
@@ -302,6 +335,22 @@ mod tests {
         assert_eq!((found[0].severity, found[0].bytes), (Severity::Info, 99 * MIB));
         assert_eq!(found[0].evidence["backward_inferred_bytes"], 99 * MIB);
         assert_eq!((found[0].lines[0].line, found[0].lines[0].bytes), (10, 99 * MIB));
+    }
+
+    #[test]
+    fn a_pass_that_runs_on_another_device_meanwhile_is_evidence() {
+        let mut builder = TraceBuilder::new()
+            .segment_alloc(A, 400 * MIB)
+            .at("model.py", 7, "forward")
+            .alloc(A, 100 * MIB)
+            .device(1)
+            .segment_alloc(A, 400 * MIB)
+            .stack(&[(AUTOGRAD, 90, "_make_grads"), (AUTOGRAD, 170, "backward"), ("train.py", 10, "step")])
+            .alloc(A, MIB);
+        builder = builder.device(0).stack(&[]).alloc(A + 100 * MIB, 50 * MIB);
+        let trace = builder.device(1).at("train.py", 11, "step").alloc(A + MIB, MIB).build();
+        let found = rule(&trace);
+        assert_eq!((&found[0].evidence["cause"], found[0].bytes), (&"backward".into(), 50 * MIB));
     }
 
     #[test]
