@@ -1,10 +1,10 @@
 //! Allocations from before the recording: how much of the peak and of the end they are, and how many frees
 //! speak of them.
 //!
-//! Owns the counting for the rules that judge a recording. They come first in the history's table, so this
+//! Owns the counting, and who recorded, for the rules that judge a recording. They come first in the history's table, so this
 //! looks at them alone, and once at the column of actions.
 
-use crate::model::Action;
+use crate::model::{Action, Trace};
 use crate::rebuild::{Moment, NONE};
 
 use super::Scene;
@@ -61,4 +61,9 @@ pub(super) fn ghosts(scene: &Scene<'_>) -> Ghosts {
     let events = if found.requested > 0 && found.completed > 0 { 2 } else { 1 };
     found.unmatched_frees += scene.history.warnings.count("unmatched-free").div_ceil(events);
     found
+}
+
+/// Whether memlab's own recorder wrote the recording, whatever file it is in by now.
+pub(super) fn is_own_recording(trace: &Trace) -> bool {
+    trace.process.writer.as_deref().is_some_and(|writer| writer.starts_with("memlab"))
 }

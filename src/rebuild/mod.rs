@@ -43,9 +43,10 @@ pub fn rebuild(trace: &Trace, device: &DeviceTrace) -> History {
     let mut history = run(trace, device, &rules, || ()).0;
     if let Some(stated) = &device.segments {
         let is_empty = |device: &DeviceTrace| device.segments.as_ref().is_none_or(Vec::is_empty);
-        let warnings = match trace.devices.iter().all(is_empty) {
-            true => check::end_against_nothing(&history),
-            false => check::end_against(stated, &history),
+        let warnings = if trace.devices.iter().all(is_empty) {
+            check::end_against_nothing(&history)
+        } else {
+            check::end_against(stated, &history)
         };
         history.warnings.merge(warnings);
     }

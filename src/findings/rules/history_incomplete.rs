@@ -2,9 +2,8 @@
 
 use crate::error::Result;
 use crate::findings::faults::{self, Fault};
-use crate::findings::ghosts::{Ghosts, ghosts};
+use crate::findings::ghosts::{Ghosts, ghosts, is_own_recording};
 use crate::findings::{Check, Finding, Guide, Rule, Scene, Severity};
-use crate::model::Format;
 use crate::tables;
 use crate::units::{Bytes, Count, percent};
 
@@ -205,7 +204,7 @@ fn remedy(scene: &Scene<'_>, ghosts: &Ghosts, losses: &Losses, worst: Lack) -> S
 }
 
 fn how_to_record(scene: &Scene<'_>, ghosts: &Ghosts, losses: &Losses, worst: Lack) -> String {
-    let recorded_by_memlab = scene.trace.format == Format::MemlabTrace;
+    let recorded_by_memlab = is_own_recording(scene.trace);
     let begin = match (recorded_by_memlab, ghosts.allocations > 0) {
         (_, false) => "",
         (true, true) => "Start the recorder before the model is built: `memlab run` does. ",
@@ -255,7 +254,7 @@ fn ring_remedy(scene: &Scene<'_>) -> String {
 mod tests {
     use crate::findings::Severity;
     use crate::findings::scene::samples::found;
-    use crate::model::{Action, Block, BlockState, Format, Segment, Trace, TraceBuilder};
+    use crate::model::{Action, Block, BlockState, Segment, Trace, TraceBuilder};
 
     const MIB: u64 = 1 << 20;
     const A: u64 = 0x7f00_0000_0000;
@@ -285,13 +284,11 @@ mod tests {
     /// `before` MiB are live when the recording begins, `within` MiB are allocated in it, all live at the end.
     fn begun_with(before: u64, within: u64) -> Trace {
         let other = A + 4096 * MIB;
-        let mut trace = TraceBuilder::new()
+        TraceBuilder::new()
             .segment_alloc(other, within * MIB)
             .alloc(other, within * MIB)
             .segments(vec![segment(A, &[before]), segment(other, &[within])])
-            .build();
-        trace.format = Format::TorchSnapshot;
-        trace
+            .build()
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! `stacks-missing`: much of the peak has no stack, for one of three causes.
 
 use crate::error::Result;
+use crate::findings::ghosts::is_own_recording;
 use crate::findings::{Check, Finding, Guide, Rule, Scene, Severity};
-use crate::model::{DeviceTrace, Format, MarkKind, NO_TIME, StackId};
+use crate::model::{DeviceTrace, MarkKind, NO_TIME, StackId};
 use crate::rebuild::NONE;
 use crate::tables::{Passes, Phase, StackFacts};
 use crate::units::{Bytes, percent};
@@ -206,11 +207,12 @@ fn title(scene: &Scene<'_>, missing: Missing, cause: &str, takes_stacks: bool) -
 
 /// A sentence for every cause that has at least a tenth of what is missing.
 fn remedy(scene: &Scene<'_>, missing: Missing, takes_stacks: bool) -> String {
-    let by_memlab = scene.trace.format == Format::MemlabTrace;
+    let by_memlab = is_own_recording(scene.trace);
     let named = !scene.lines.modules.tags.is_empty();
-    let before = match by_memlab {
-        true => "Start the recorder before the model is built, as `memlab run` does.",
-        false => "Start the recording before the model is built.",
+    let before = if by_memlab {
+        "Start the recorder before the model is built, as `memlab run` does."
+    } else {
+        "Start the recording before the model is built."
     };
     let setting = match (takes_stacks, by_memlab) {
         (false, false) => {
@@ -219,16 +221,15 @@ fn remedy(scene: &Scene<'_>, missing: Missing, takes_stacks: bool) -> String {
         }
         (false, true) => "No event has a stack: record with stacks=\"python\".",
         (true, _) => {
-            "Other events have stacks, so these come from a thread without Python code, as the backward pass is: stacks=\"all\" gives them C++ \
-             frames."
+            "Other events have stacks, so these come from a thread without Python code, as the backward pass is: \
+             stacks=\"all\" gives them C++ frames."
         }
     };
-    let backward = match named {
-        true => "The modules of these are known: `memlab analyze --group-by module` shows them.",
-        false => {
-            "Nothing need be done for the backward pass; stacks=\"all\" gives these allocations C++ frames, and \
-             `memlab run` names the module of each."
-        }
+    let backward = if named {
+        "The modules of these are known: `memlab analyze --group-by module` shows them."
+    } else {
+        "Nothing need be done for the backward pass; stacks=\"all\" gives these allocations C++ frames, and \
+         `memlab run` names the module of each."
     };
     let parts = [(missing.before, before), (missing.setting, setting), (missing.backward, backward)];
     let worth = |part: u64| part > 0 && u128::from(part) * 10 >= u128::from(missing.total());
@@ -241,7 +242,7 @@ fn remedy(scene: &Scene<'_>, missing: Missing, takes_stacks: bool) -> String {
 mod tests {
     use crate::findings::scene::samples::found;
     use crate::findings::{Finding, Severity};
-    use crate::model::{Annotation, Block, BlockState, DeviceId, Format, Segment, Trace, TraceBuilder};
+    use crate::model::{Annotation, Block, BlockState, DeviceId, Segment, Trace, TraceBuilder};
 
     const MIB: u64 = 1 << 20;
     const A: u64 = 0x7f00_0000_0000;
@@ -303,8 +304,7 @@ mod tests {
         let found = rule(&outside);
         assert_eq!(found[0].evidence["cause"], "setting");
         assert!(found[0].remedy.contains("thread without Python"), "{}", found[0].remedy);
-        let mut none = TraceBuilder::new().segment_alloc(A, 20 * MIB).alloc(A, 20 * MIB).build();
-        none.format = Format::TorchSnapshot;
+        let none = TraceBuilder::new().segment_alloc(A, 20 * MIB).alloc(A, 20 * MIB).build();
         let found = rule(&none);
         assert_eq!(found[0].evidence["cause"], "setting");
         assert!(found[0].remedy.contains("context=\"all\""), "{}", found[0].remedy);

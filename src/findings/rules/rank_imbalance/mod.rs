@@ -84,7 +84,9 @@ fn jobs(ranks: &[RankFacts]) -> Vec<Vec<Rank<'_>>> {
         jobs.extend(by_name.into_values().filter(|job| is_distinct(job)));
     }
     jobs.retain(|job| job.len() >= 2);
-    jobs.iter_mut().for_each(|job| job.sort_by_key(|rank| rank.number));
+    for job in &mut jobs {
+        job.sort_by_key(|rank| rank.number);
+    }
     jobs
 }
 
