@@ -3,12 +3,10 @@
 use std::ops::Range;
 
 use crate::error::Result;
-use crate::findings::{self, DeviceFacts, Finding, JudgedOom, OomFacts, Scene, States, judge};
+use crate::findings::{self, DeviceFacts, Finding, JudgedOom, Scene, States, judge_all};
 use crate::model::{DeviceTrace, Trace, Warnings};
 use crate::rebuild::{History, Moment, NONE, OomEvent, State, rebuild};
-use crate::report::{
-    DeviceReport, Fragmentation, FragmentationRow, HelpRow, HistoryRow, OomRow, StepsRow, Timeline,
-};
+use crate::report::{DeviceReport, Fragmentation, FragmentationRow, HelpRow, HistoryRow, OomRow, Timeline};
 use crate::tables::{
     self, GroupBy, Grouping, INFERENCE_RULE, LINE_RULE, LineTable, MODULE_RULE, StepTable, TimelineExtent,
     WindowUsage, pools,
@@ -50,7 +48,8 @@ pub(super) fn analyze(trace: &Trace, device: &DeviceTrace, options: &Options) ->
     let facts = trace.process.devices.iter().find(|facts| facts.device == device.device);
     let total_bytes = facts.and_then(|facts| facts.total_bytes).or_else(|| sampled_total(trace, device));
     let readings = tables::readings(trace, device, &history);
-    let ooms: Vec<JudgedOom> = work.ooms().map(|oom| work.judged(oom, total_bytes)).collect();
+    let failed: Vec<OomEvent> = work.ooms().copied().collect();
+    let ooms = judge_all(trace, device, &history, total_bytes, &failed);
     let what_would_help = work.what_would_help(options);
     let by_line =
         (grouping.by != GroupBy::Line).then(|| Grouping::build(trace, device, &history, GroupBy::Line));
@@ -62,6 +61,7 @@ pub(super) fn analyze(trace: &Trace, device: &DeviceTrace, options: &Options) ->
         steps: &steps,
         ooms: &ooms,
         total_bytes,
+        readings: readings.as_ref(),
         setting: what_would_help.as_ref().and_then(told::setting),
         states: States::default(),
     };
@@ -84,7 +84,7 @@ pub(super) fn analyze(trace: &Trace, device: &DeviceTrace, options: &Options) ->
         lines_left_out: options.top.map_or(0, |top| table.entries.len().saturating_sub(top)) as u64,
         unattributed: rows::figures(&table.unattributed),
         ooms: ooms.iter().map(|judged| work.oom(judged)).collect(),
-        steps: StepsRow { source: steps.source.name().to_owned(), count: steps.rows.len() as u64 },
+        steps: rows::steps(&steps),
         pools: pools(&at_peak).into_iter().map(|row| rows::pool(&row)).collect(),
         modules: tables::modules(device, &history, &grouping).map(|table| recorded::modules(trace, table)),
         census: tables::names(trace, device, &history)
@@ -172,22 +172,9 @@ impl Work<'_> {
         is_asked.then(|| whatif::help(self.trace, self.device, self.history)).flatten()
     }
 
-    fn judged(&self, oom: &OomEvent, total_bytes: Option<u64>) -> JudgedOom {
-        let verdict = judge(&OomFacts {
-            oom,
-            state: &self.history.state_at(Moment(oom.event)),
-            pool: self.trace.event_pool(self.device, oom.event as usize).unwrap_or_default(),
-            total_bytes,
-            peaks: &self.history.peaks,
-            settings: &self.trace.settings,
-            memory_fraction: self.trace.memory_fraction(self.device.device),
-        });
-        JudgedOom { oom: *oom, verdict }
-    }
-
     fn oom(&self, judged: &JudgedOom) -> OomRow {
         let line = self.grouping.key_of_stack(judged.oom.stack).map(|key| key.label(self.trace));
-        rows::oom(&judged.oom, &judged.verdict, line)
+        rows::oom(judged, line)
     }
 
     fn timeline(&self, table: &LineTable, steps: &StepTable) -> Timeline {

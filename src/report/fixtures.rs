@@ -103,7 +103,7 @@ fn device() -> DeviceReport {
             live_at_end_bytes: MIB,
         },
         ooms: Vec::new(),
-        steps: StepsRow { source: "annotations".to_owned(), count: 40 },
+        steps: steps(),
         pools: pools(),
         modules: None,
         census: None,
@@ -112,6 +112,21 @@ fn device() -> DeviceReport {
         what_would_help: None,
         timeline: super::timeline_fixture::training_run(),
     }
+}
+
+/// 40 steps; the 23rd has the highest peak.
+fn steps() -> StepsRow {
+    let row = |step: u64| StepRow {
+        name: format!("ProfilerStep#{step}"),
+        begin_event: 8 + step * 51,
+        end_event: 59 + step * 51,
+        begin_allocated_bytes: 60 * MIB + step * 65_536,
+        peak_allocated_bytes: if step == 22 { 185_862_144 } else { 170 * MIB },
+        peak_event: Some(40 + step * 51),
+        end_allocated_bytes: 60 * MIB + (step + 1) * 65_536,
+        growth_bytes: 65_536,
+    };
+    StepsRow { source: "annotations".to_owned(), count: 40, rows: (0..40).map(row).collect() }
 }
 
 fn four_events(requested: u64, allocated: u64, active: u64, reserved: u64) -> Four<Option<u64>> {
@@ -201,6 +216,7 @@ fn oom_row(at: &Fragmentation) -> OomRow {
         allocated_bytes: at.allocated_bytes,
         pending_free_bytes: at.pending_free_bytes,
         line: Some("train.py:100 step".to_owned()),
+        ..OomRow::default()
     }
 }
 
@@ -252,7 +268,7 @@ pub(super) fn late() -> Report {
     };
     device.peak_event.reserved_bytes = None;
     device.fragmentation.at_peak.event = None;
-    device.steps = StepsRow { source: "none".to_owned(), count: 0 };
+    device.steps = StepsRow { source: "none".to_owned(), ..StepsRow::default() };
     device.name = None;
     device.total_bytes = None;
     device.timeline = super::timeline_fixture::without_times();
@@ -307,6 +323,7 @@ pub(super) fn hostile() -> Report {
     device.group_by = text();
     device.line_rule = text();
     device.steps.source = text();
+    device.steps.rows[0].name = text();
     for line in &mut device.lines {
         line.file = Some(text());
         line.function = Some(text());

@@ -155,9 +155,10 @@ fn device_blocks(
     let found = told::in_order(trace, Some(device.device));
     let found = findings_lines(&found, room.saturating_sub(2), COLUMNS, style);
     let (taken, room) = (taken + found.len(), room.saturating_sub(found.len()));
-    let recorded = recorded(device);
-    let taken = taken + recorded.len().min(room);
-    figures.extend(recorded.into_iter().take(room));
+    let room = room.saturating_sub(1);
+    let optional = optional(device);
+    let taken = taken + optional.len().min(room);
+    figures.extend(optional.into_iter().take(room));
     let top = ROWS.saturating_sub(taken + TABLE_FRAME).clamp(1, TOP);
     vec![verdict, found, figures, top_lines(device, top, style), notes, next]
 }
@@ -228,6 +229,14 @@ fn pinned_by(at: &Fragmentation) -> Option<String> {
         Bytes(pin.block_bytes),
         Bytes(pin.stranded_bytes)
     )))
+}
+
+/// What gives way where the screen is full: steps, and what only memlab's own recorder knows.
+fn optional(device: &DeviceReport) -> Vec<String> {
+    let steps = (device.steps.count > 0).then(|| super::steps_table::sentence(&device.steps));
+    let mut lines: Vec<String> = steps.map(|text| fit(&terminal(&text))).into_iter().collect();
+    lines.extend(recorded(device));
+    lines
 }
 
 /// What only memlab's own recorder knows: kinds, the largest allocation's holder, memory outside.

@@ -272,10 +272,14 @@ pub struct OomRow {
     pub event: u64,
     /// The rounded request.
     pub requested_bytes: u64,
+    /// What the driver was asked for to serve it.
+    pub segment_bytes: u64,
     /// Free bytes of the device, when recorded.
     pub device_free_bytes: Option<u64>,
     /// See the contract: `capacity`, `fragmentation`, ...
     pub verdict: String,
+    /// Where the verdict is `memory-cap`: why the limited memory was not enough. Otherwise the verdict again.
+    pub cause: String,
     /// The arithmetic that proves the verdict, as sentences.
     pub explanation: Vec<String>,
     /// Largest free block of the same stream and pool.
@@ -288,6 +292,21 @@ pub struct OomRow {
     pub allocated_bytes: u64,
     /// Pending frees.
     pub pending_free_bytes: u64,
+    /// Free inside segments of the request's pool.
+    pub slack_bytes: u64,
+    /// Free in other pools.
+    pub private_pool_free_bytes: u64,
+    /// How much is missing even if all free memory were in one piece; with a limit that is not known, the most
+    /// that may be.
+    pub missing_bytes: u64,
+    /// The limit that refused, when known.
+    pub cap_bytes: Option<u64>,
+    /// Held outside the allocator, when the size of the device is known.
+    pub outside_bytes: Option<u64>,
+    /// Stream of the request, raw pointer value.
+    pub stream: u64,
+    /// Pool of the request, two numbers.
+    pub pool: (u64, u64),
     /// Line of the failing request.
     pub line: Option<String>,
 }
@@ -299,6 +318,29 @@ pub struct StepsRow {
     pub source: String,
     /// How many.
     pub count: u64,
+    /// Each of them, in order.
+    pub rows: Vec<StepRow>,
+}
+
+/// One step.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StepRow {
+    /// As recorded, or the step's number.
+    pub name: String,
+    /// Its first event.
+    pub begin_event: u64,
+    /// The event after its last; equal to `begin_event` for a step without events.
+    pub end_event: u64,
+    /// Allocated before its first event.
+    pub begin_allocated_bytes: u64,
+    /// The most allocated within it.
+    pub peak_allocated_bytes: u64,
+    /// The event after which that is first reached; `null` when it holds before the first event of all.
+    pub peak_event: Option<u64>,
+    /// Allocated after its last event.
+    pub end_allocated_bytes: u64,
+    /// By how much that exceeds the end of the step before; for the first step, its own beginning.
+    pub growth_bytes: i64,
 }
 
 /// Reserved memory of one (stream, pool, kind) at the peak of reserved bytes.

@@ -102,41 +102,11 @@ pub(super) fn device_caveats(device: &DeviceReport) -> Vec<String> {
     caveats
 }
 
-/// What to do first: what the most serious finding says, or general advice for an OOM that no rule explains.
-/// Findings that are merely worth knowing are no next step.
+/// What to do first, as the most serious finding says. Findings that are merely worth knowing are no next step.
 pub(super) fn next_step(trace: &TraceReport, device: &DeviceReport) -> Option<String> {
     let findings = told::in_order(trace, Some(device.device));
     let serious = findings.into_iter().filter(|finding| told::is_serious(finding));
-    let said = serious.map(|finding| &finding.remedy).find(|remedy| !remedy.is_empty()).cloned();
-    said.or_else(|| general_remedy(trace, device))
-}
-
-/// Advice for the OOM of `device` where no finding gives any.
-pub(super) fn general_remedy(trace: &TraceReport, device: &DeviceReport) -> Option<String> {
-    let findings = told::in_order(trace, Some(device.device));
-    if findings.iter().any(|finding| told::is_serious(finding) && !finding.remedy.is_empty()) {
-        return None;
-    }
-    let verdict = device.ooms.last()?.verdict.as_str();
-    let expandable = trace.allocator_conf.contains("expandable_segments:True");
-    let advice = match verdict {
-        "fragmentation" if !expandable => {
-            "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or move what pins the holes to the start of the job"
-        }
-        "fragmentation" => {
-            "expandable segments are on already: free what pins the holes, or allocate it first"
-        }
-        "capacity" | "near-capacity" | "huge-request" => {
-            "shrink what the first lines of the table hold: batch, sequence, checkpointing, sharding; no allocator setting helps"
-        }
-        "memory-cap" => "raise or remove the memory fraction set for this process",
-        "pending-at-oom" => "synchronise before this request, or use fewer record_stream calls",
-        "outside-allocator" => {
-            "look with nvidia-smi for other processes, and count NCCL, cuBLAS and CUDA contexts"
-        }
-        _ => return None,
-    };
-    Some(advice.to_owned())
+    serious.map(|finding| &finding.remedy).find(|remedy| !remedy.is_empty()).cloned()
 }
 
 #[cfg(test)]
@@ -169,24 +139,11 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_is_on_is_not_recommended() {
-        let mut report = fixtures::oom();
-        let trace = &mut report.traces[0];
-        trace.findings.clear();
-        assert!(next_step(trace, &trace.devices[0]).unwrap().starts_with("set PYTORCH_CUDA_ALLOC_CONF"));
-        trace.allocator_conf = "expandable_segments:True".to_owned();
-        assert!(next_step(trace, &trace.devices[0]).unwrap().starts_with("expandable segments are on"));
-    }
-
-    #[test]
-    fn findings_speak_before_general_advice_and_infos_are_no_next_step() {
+    fn the_most_serious_finding_says_what_to_do_and_infos_are_no_next_step() {
         let mut report = fixtures::oom();
         let trace = &mut report.traces[0];
         assert!(next_step(trace, &trace.devices[0]).unwrap().starts_with("Set PYTORCH_CUDA_ALLOC_CONF"));
-        assert_eq!(general_remedy(trace, &trace.devices[0]), None);
         trace.findings.retain(|finding| finding.severity == "info");
-        assert!(next_step(trace, &trace.devices[0]).unwrap().starts_with("set PYTORCH_CUDA_ALLOC_CONF"));
-        trace.devices[0].ooms.clear();
         assert_eq!(next_step(trace, &trace.devices[0]), None);
     }
 }

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use crate::model::{DeviceTrace, Trace};
 use crate::rebuild::{History, NONE};
 
-use super::tags::{ModuleTags, Phase, Tag};
-use super::{GroupBy, GroupKey, StackFacts};
+use super::tags::{ModuleTags, Tag};
+use super::{GroupBy, GroupKey, Phase, StackFacts};
 
 /// The tags of a device and the groups that follow from them.
 #[derive(Clone, Debug, Default)]

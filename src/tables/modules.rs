@@ -6,8 +6,8 @@
 use crate::model::{DeviceTrace, StackId};
 use crate::rebuild::{History, Moment, NONE};
 
-use super::tags::{ModuleTags, Phase, Tag};
-use super::{GroupKey, Grouping, Passes};
+use super::tags::{ModuleTags, Tag};
+use super::{GroupKey, Grouping, Passes, Phase};
 
 /// Figures of one module in one phase, in bytes of blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,24 +8,13 @@ use std::collections::BTreeMap;
 use crate::model::{DeviceTrace, Events, FrameId, StringId, Trace};
 use crate::rebuild::{History, NONE};
 
-use super::StackFacts;
+use super::{Phase, StackFacts};
 
 /// The part of the module table's rule that concerns lines, printed where it was used.
 pub const MODULE_RULE: &str = " Where the recorder noted the module, an allocation of its backward pass \
     without frames is charged to the line that allocates most in that module's forward pass instead.";
 
 const PREFIX: &str = "memlab:";
-
-/// A phase of training.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
-    /// The forward pass.
-    Forward = 0,
-    /// The backward pass.
-    Backward = 1,
-    /// The optimizer's step.
-    Optimizer = 2,
-}
 
 /// What the recorder wrote on an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,6 @@ use crate::error::Result;
 use crate::findings::faults::{self, Fault};
 use crate::findings::ghosts::{Ghosts, ghosts, is_own_recording};
 use crate::findings::{Check, Finding, Guide, Rule, Scene, Severity};
-use crate::tables;
 use crate::units::{Bytes, Count, percent};
 
 /// The rule.
@@ -91,11 +90,8 @@ impl Losses {
 
 /// Allocations that PyTorch counted and the recording does not have.
 fn missing_allocations(scene: &Scene<'_>) -> u64 {
-    if scene.trace.samples.iter().all(|sample| sample.device != scene.id()) {
-        return 0;
-    }
-    let readings = tables::readings(scene.trace, scene.device, scene.history);
-    readings.and_then(|readings| readings.check).map_or(0, |check| check.missing_allocations)
+    let check = scene.readings.and_then(|readings| readings.check);
+    check.map_or(0, |check| check.missing_allocations)
 }
 
 fn is_part(part: u64, whole: u64, percent: u64) -> bool {

@@ -84,10 +84,6 @@ fn verdicts(page: &mut Page, trace: &TraceReport) {
         }
         page.block(&verdict_of(device));
         caveats.extend(verdict::device_caveats(device).iter().map(|text| in_device(trace, device, text)));
-        // Findings say themselves what to do, right below.
-        if let Some(advice) = verdict::general_remedy(trace, device) {
-            page.list(&[format!("Next: {}", prose(&advice))], 4_000);
-        }
     }
     let caveats: Vec<String> = caveats.into_iter().map(|text| format!("Mind: {text}.")).collect();
     page.list(&caveats, 4_000);
