@@ -67,7 +67,7 @@ pub(super) fn analyze(trace: &Trace, device: &DeviceTrace, options: &Options) ->
         setting: what_would_help.as_ref().and_then(told::setting),
         states: States::default(),
     };
-    let (findings, summed) = (findings::of_device(&scene)?, told::facts(&scene));
+    let (findings, mut summed) = (findings::of_device(&scene)?, told::facts(&scene, options.several_files));
     let self_check = readings.as_ref().and_then(recorded::self_check);
     let report = DeviceReport {
         device: device.device.0,
@@ -100,6 +100,7 @@ pub(super) fn analyze(trace: &Trace, device: &DeviceTrace, options: &Options) ->
     if let Some(check) = &report.self_check {
         recorded::warn_of_check(report.device, check, &mut warnings);
     }
+    summed.warnings = warnings.clone();
     Ok(Analyzed { report, findings, facts: summed, warnings })
 }
 

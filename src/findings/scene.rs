@@ -8,9 +8,7 @@ use std::sync::OnceLock;
 
 use crate::model::{DeviceId, DeviceTrace, PoolId, Settings, StackId, Trace};
 use crate::rebuild::{History, Moment, OomEvent, State};
-use crate::tables::{
-    self, GroupKey, Grouping, Maker, Makers, Phases, Readings, StepTable, Streams, streams,
-};
+use crate::tables::{self, GroupKey, Grouping, Maker, Makers, Phases, Readings, StepTable, Streams, streams};
 
 use super::{LineBytes, Verdict};
 

@@ -4,8 +4,11 @@
 //! figure arrives finished. Every renderer escapes what comes from the trace, and the same report always
 //! gives the same bytes.
 
+mod check;
 mod columns;
 pub mod escape;
+mod explain;
+mod findings_text;
 #[cfg(test)]
 mod fixtures;
 mod json;
@@ -23,10 +26,14 @@ mod svg;
 mod text;
 #[cfg(test)]
 mod timeline_fixture;
+mod told;
 mod types;
 mod verdict;
 mod whatif;
+mod wrap;
 
+pub use check::{CheckReport, GatePart, GateRow, Outcome, check_junit, check_line, check_text};
+pub use explain::{explain_index, explain_json, explain_text};
 pub use json::{json, pretty};
 pub use lines_table::lines_table;
 pub use markdown::{MarkdownOptions, markdown, picture_name};

@@ -7,8 +7,10 @@ use std::fmt;
 
 use super::columns::{Align, aligned};
 use super::escape::{keep_end, keep_start, terminal};
+use super::findings_text::findings_lines;
 use super::lines_table::bytes_of_other_lines;
 use super::style::Style;
+use super::told;
 use super::types::{DeviceReport, Four, Fragmentation, LineRow, PinRow, TraceReport};
 use super::verdict;
 use crate::units::{Bytes, Count, percent};
@@ -42,7 +44,11 @@ pub fn write_summary<W: fmt::Write>(out: &mut W, trace: &TraceReport, style: Sty
                 write_blocks(out, &device_blocks(trace, device, &[], style))?;
                 writeln!(out)?;
             }
-            about_file.iter().try_for_each(|line| writeln!(out, "{line}"))
+            let elsewhere = told::in_order(trace, None);
+            let known = |device: u32| devices.iter().any(|entry| entry.device == device);
+            let elsewhere: Vec<_> = elsewhere.into_iter().filter(|finding| !known(finding.device)).collect();
+            let elsewhere = findings_lines(&elsewhere, ROWS, COLUMNS, style);
+            elsewhere.iter().chain(&about_file).try_for_each(|line| writeln!(out, "{line}"))
         }
     }
 }
@@ -122,7 +128,7 @@ fn warning(text: &str, style: Style) -> String {
     style.warn(fit(&format!("warning: {text}")))
 }
 
-/// Verdict, figures, lines, warnings, next step. The table of lines gives way where the rest needs room.
+/// Verdict, findings, figures, lines, warnings, next step. The table of lines gives way where the rest needs room.
 fn device_blocks(
     trace: &TraceReport,
     device: &DeviceReport,
@@ -145,11 +151,16 @@ fn device_blocks(
     let taken = 1 + verdict.len() + figures.len() + notes.len() + next.len();
     // One line of the table is kept in any case.
     let room = ROWS.saturating_sub(taken + TABLE_FRAME + 1);
+    // Three lines of the table are worth more than the fourth finding, one finding more than the table.
+    let found = told::in_order(trace, Some(device.device));
+    let found = findings_lines(&found, room.saturating_sub(2), COLUMNS, style);
+    let (taken, room) = (taken + found.len(), room.saturating_sub(found.len()));
+    let room = room.saturating_sub(1);
     let optional = optional(device);
     let taken = taken + optional.len().min(room);
     figures.extend(optional.into_iter().take(room));
     let top = ROWS.saturating_sub(taken + TABLE_FRAME).clamp(1, TOP);
-    vec![verdict, figures, top_lines(device, top, style), notes, next]
+    vec![verdict, found, figures, top_lines(device, top, style), notes, next]
 }
 
 fn headline(device: &DeviceReport, style: Style) -> Vec<String> {
@@ -290,8 +301,8 @@ fn top_lines(device: &DeviceReport, top: usize, style: Style) -> Vec<String> {
 
 fn next(trace: &TraceReport, device: &DeviceReport, style: Style) -> Vec<String> {
     let path = terminal(&trace.path);
-    match verdict::remedies(trace, device).first() {
-        Some(remedy) => wrap(&format!("next: {}", terminal(remedy)), 2),
+    match verdict::next_step(trace, device) {
+        Some(remedy) => wrap(&format!("next: {}", terminal(&remedy)), 2),
         None => vec![fit(&format!("next: memlab analyze {} -o report", keep_end(&path, 60)))],
     }
     .iter()

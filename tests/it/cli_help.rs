@@ -10,6 +10,7 @@ fn help_texts_are_as_recorded() {
     for command in [
         "analyze",
         "convert",
+        "explain",
         "export",
         "info",
         "lines",
@@ -58,6 +59,7 @@ fn the_manual_page_is_roff_with_every_command() {
     for command in [
         "analyze",
         "convert",
+        "explain",
         "export",
         "info",
         "lines",

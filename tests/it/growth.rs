@@ -314,6 +314,7 @@ fn found(trace: &Trace, names: &[&str]) -> Vec<Finding> {
         steps: &steps,
         ooms: &[],
         total_bytes: None,
+        readings: None,
         setting: None,
         states: States::default(),
     };

@@ -3,6 +3,7 @@
 
 mod accounting;
 mod allocator_model;
+mod check;
 mod cli;
 mod cli_files;
 mod cli_help;
@@ -10,6 +11,8 @@ mod docs;
 mod emitted;
 mod escaping;
 mod exactness;
+mod explain;
+mod filerules;
 mod floors;
 mod fragmentation;
 mod growth;
