@@ -4,6 +4,7 @@
 //! figure arrives finished. Every renderer escapes what comes from the trace, and the same report always
 //! gives the same bytes.
 
+mod categories;
 mod columns;
 pub mod escape;
 #[cfg(test)]
@@ -25,6 +26,7 @@ mod types;
 mod verdict;
 mod whatif;
 
+pub use categories::{CategoryTable, CategoryTableRow};
 pub use json::{json, pretty};
 pub use lines_table::lines_table;
 pub use markdown::{MarkdownOptions, markdown, picture_name};

@@ -4,6 +4,7 @@
 //! over events is plain Rust over columns; group-bys, joins and sorts are Polars' work. Does not own the
 //! meaning of an event (`rebuild`) nor how a figure is shown (`report`).
 
+mod categories;
 mod clock;
 mod fragmentation;
 mod frames;
@@ -34,6 +35,10 @@ mod write;
 #[allow(clippy::unwrap_used)]
 mod replay;
 
+pub use categories::{
+    CATEGORY_RULE, Categories, Category, CategoryFigures, CategorySum, CategorySums, NAMED_RULE, categories,
+    category_figures,
+};
 pub use fragmentation::{Fragmentation, HoleClass, fragmentation};
 pub use frames::{allocations_frame, lines_frame, segments_frame, steps_frame, usage_frame};
 pub use group::{GroupKey, Grouping};

@@ -3,6 +3,7 @@
 
 mod accounting;
 mod allocator_model;
+mod categories;
 mod cli;
 mod cli_files;
 mod cli_help;

@@ -39,6 +39,8 @@ pub(in crate::tables) struct StackEvidence {
     pub(in crate::tables) module_tensor: bool,
     /// It puts an optimizer's loaded state in place.
     pub(in crate::tables) loaded_state: bool,
+    /// It makes an optimizer's state: what PyTorch's optimizers do in `_init_group`.
+    pub(in crate::tables) makes_state: bool,
 }
 
 /// What every stack of `trace` says, by stack number; `facts` are those of the same stacks.
@@ -67,6 +69,7 @@ fn evidence(roles: impl Iterator<Item = u16> + Clone, facts: &StackFacts) -> Sta
         workspace: has(WORKSPACE),
         module_tensor: has(MODULE_TENSOR),
         loaded_state: has(LOADED_STATE),
+        makes_state: has(STATE),
     }
 }
 
@@ -91,6 +94,7 @@ const LOADING: u16 = 1 << 5;
 const MODULE_TENSOR: u16 = 1 << 6;
 const LOADED_STATE: u16 = 1 << 7;
 const WORKSPACE: u16 = 1 << 8;
+const STATE: u16 = 1 << 9;
 
 fn roles_of(trace: &Trace, id: FrameId) -> u16 {
     let frame = trace.frames.get(id);
@@ -106,7 +110,7 @@ fn named(file: &str, function: &str) -> u16 {
     match function {
         "backward" => BACKWARD,
         "forward" => CALL,
-        "_init_group" => OPTIMIZER,
+        "_init_group" => OPTIMIZER | STATE,
         "load_state_dict" if file.rsplit('/').next() == Some("optimizer.py") => LOADING | LOADED_STATE,
         "load_state_dict" | "from_pretrained" => LOADING,
         _ => 0,

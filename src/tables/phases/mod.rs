@@ -15,6 +15,8 @@ mod spans;
 mod stretches;
 
 #[cfg(test)]
+pub(in crate::tables) mod samples;
+#[cfg(test)]
 mod tests;
 
 use std::ops::Range;
@@ -81,10 +83,10 @@ pub struct Phases {
     /// Every event is in exactly one run, in order. Two runs of one phase follow each other only where a
     /// request failed between them.
     pub runs: Vec<PhaseRun>,
-    /// Stretches of events inside a call of a module (or of `torch.nn.functional`): the frames say so.
+    /// Stretches of events inside a call of a module (or of `torch.nn.functional`), as frames, marks or ranges
+    /// say. Calls right after one another may be one stretch.
     pub calls: Vec<Range<u64>>,
     /// What every stack says, by stack number.
-    #[allow(dead_code, reason = "categories will read it")]
     pub(in crate::tables) evidence: Vec<StackEvidence>,
 }
 
