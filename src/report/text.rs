@@ -224,11 +224,10 @@ fn pinned_by(at: &Fragmentation) -> Option<String> {
 /// What only memlab's own recorder knows: the largest allocation's holder, memory outside.
 fn recorded(device: &DeviceReport) -> Vec<String> {
     let mut lines = Vec::new();
-    if let Some(census) = &device.census {
-        if let Some((holder, bytes)) = census.holders.first().and_then(|row| Some((row, row.bytes?))) {
-            let path = terminal(&holder.path);
-            lines.push(fit(&format!("{} held by {}", Bytes(bytes), keep_end(&path, 70))));
-        }
+    let holder = device.census.as_ref().and_then(|census| census.holders.first());
+    if let Some((holder, bytes)) = holder.and_then(|row| Some((row, row.bytes?))) {
+        let path = terminal(&holder.path);
+        lines.push(fit(&format!("{} held by {}", Bytes(bytes), keep_end(&path, 70))));
     }
     if let Some(outside) = &device.outside {
         let (most, end) = (Bytes(outside.max_bytes), Bytes(outside.end_bytes));

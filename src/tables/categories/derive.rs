@@ -5,6 +5,7 @@
 
 use crate::rebuild::{History, NONE};
 
+use super::super::phases::Origin;
 use super::super::{Phase, Phases};
 use super::Category;
 use super::runs::Runs;
@@ -50,7 +51,7 @@ pub(super) fn derive<'a>(history: &History, phases: &'a Phases) -> Derived<'a> {
     let mut last = 0;
     for row in 0..rows.len() {
         let stack = rows.stacks[row].0 as usize;
-        if phases.evidence.get(stack).is_some_and(|evidence| evidence.workspace) {
+        if phases.evidence.get(stack).is_some_and(|evidence| evidence.origin == Origin::Workspace) {
             derived.codes[row] = Category::Workspace as u8;
             continue;
         }

@@ -82,7 +82,7 @@ impl<'a> Runs<'a> {
     /// Whether a backward pass consumes what run `run` made.
     pub(super) fn is_consumed(&self, run: u32) -> bool {
         let ended = self.phases.runs.get(run as usize).is_none_or(|run| run.ends_in_oom);
-        !ended && self.phase(run + 1) == Phase::Backward
+        !ended && self.phase(run.wrapping_add(1)) == Phase::Backward
     }
 
     /// Whether run `run` was cut off: by a failed request, or by the end of the recording.

@@ -7,7 +7,7 @@
 use crate::model::DeviceTrace;
 use crate::rebuild::{History, NONE};
 
-use super::super::phases::StackEvidence;
+use super::super::phases::Origin;
 use super::super::{Phase, Phases};
 use super::Category;
 use super::derive::{Derived, Kept};
@@ -32,13 +32,18 @@ pub(super) fn settle(derived: &mut Derived<'_>, device: &DeviceTrace, history: &
     settling.workspaces(&kept, false);
     settling.find_anchors(&kept);
     settling.workspaces(&kept, true);
-    let open = settling.chosen(&kept, |kept| settling.is_open(kept));
+    let open = chosen(&kept, |kept| settling.is_open(kept));
     drop(kept);
     settling.gradients(&open);
     settling.optimizer_states(&open);
     settling.parameters(&open);
     settling.forward(&open);
     settling.initial(&open);
+}
+
+/// A list of its own, so that categories can be set while it is gone through.
+fn chosen(kept: &[Kept], is_wanted: impl Fn(Kept) -> bool) -> Vec<Kept> {
+    kept.iter().copied().filter(|&kept| is_wanted(kept)).collect()
 }
 
 struct Settling<'a, 'd> {
@@ -63,10 +68,6 @@ impl Settling<'_, '_> {
         self.derived.codes[kept.row as usize] == Category::Unknown as u8
     }
 
-    fn chosen(&self, kept: &[Kept], is_wanted: impl Fn(Kept) -> bool) -> Vec<Kept> {
-        kept.iter().copied().filter(|&kept| is_wanted(kept)).collect()
-    }
-
     fn size(&self, kept: Kept) -> u64 {
         size_of(&self.history.allocations, kept.row)
     }
@@ -79,9 +80,9 @@ impl Settling<'_, '_> {
         self.derived.runs.phase(kept.born)
     }
 
-    fn evidence(&self, kept: Kept) -> StackEvidence {
+    fn origin(&self, kept: Kept) -> Origin {
         let stack = self.history.allocations.stacks[kept.row as usize].0 as usize;
-        self.phases.evidence.get(stack).copied().unwrap_or_default()
+        self.phases.evidence.get(stack).map_or(Origin::Unknown, |evidence| evidence.origin)
     }
 
     /// Whether it stays: to the end, past all backward passes, or over two of them.
@@ -118,7 +119,7 @@ impl Settling<'_, '_> {
     /// What a backward pass leaves behind is a gradient. What it leaves for good, or was cut off with, must
     /// have the size of something that was there before, as a gradient has the size of its parameter.
     fn gradients(&mut self, kept: &[Kept]) {
-        let born = self.chosen(kept, |kept| self.phase(kept) == Phase::Backward);
+        let born = chosen(kept, |kept| self.phase(kept) == Phase::Backward);
         for pass in born.chunk_by(|a, b| a.born == b.born) {
             let (mut found, mut paired) = (Sizes::default(), Sizes::default());
             for &kept in pass {
@@ -148,16 +149,16 @@ impl Settling<'_, '_> {
     /// What a step makes and what does not go right after it is state. Where a step was cut off, frames must say
     /// so, if any do.
     fn optimizer_states(&mut self, kept: &[Kept]) {
-        let born = self.chosen(kept, |kept| self.phase(kept) == Phase::Optimizer);
+        let born = chosen(kept, |kept| self.phase(kept) == Phase::Optimizer);
         for step in born.chunk_by(|a, b| a.born == b.born) {
             let first = step[0].born;
             let is_unfinished = self.derived.runs.is_unfinished(first);
-            let tells = is_unfinished && step.iter().any(|&kept| self.evidence(kept).makes_state);
+            let tells = is_unfinished && step.iter().any(|&kept| self.origin(kept) == Origin::MadeState);
             let mut found = Sizes::default();
             for &kept in step {
                 // What the step's own variables held goes right after it.
                 let goes = kept.died == first + 1 && self.derived.runs.phase(kept.died) != Phase::Loading;
-                let is_state = if tells { self.evidence(kept).makes_state } else { !goes };
+                let is_state = if tells { self.origin(kept) == Origin::MadeState } else { !goes };
                 if is_state {
                     found.add(self.size(kept));
                 }
@@ -171,9 +172,9 @@ impl Settling<'_, '_> {
     /// gradient, or failing those of optimizer state, is a parameter: the first of that size, as many as there
     /// are gradients.
     fn parameters(&mut self, kept: &[Kept]) {
-        let placed = self.chosen(kept, |kept| self.phase(kept) == Phase::Loading);
+        let placed = chosen(kept, |kept| self.phase(kept) == Phase::Loading);
         let (loaded, placed): (Vec<Kept>, Vec<Kept>) =
-            placed.into_iter().partition(|&kept| self.evidence(kept).loaded_state);
+            placed.into_iter().partition(|&kept| self.origin(kept) == Origin::LoadedState);
         for kept in loaded {
             self.set(kept, Category::OptimizerState);
             self.states.add(self.size(kept));
@@ -181,7 +182,7 @@ impl Settling<'_, '_> {
         let mut wanted =
             if self.gradients.is_empty() { self.states.per_parameter() } else { self.gradients.clone() };
         for kept in placed {
-            if self.evidence(kept).module_tensor {
+            if self.origin(kept) == Origin::Module {
                 self.set(kept, Category::Parameter);
                 wanted.take(self.size(kept));
             }

@@ -26,7 +26,7 @@ use crate::rebuild::{History, Moment};
 
 use super::Grouping;
 
-pub(in crate::tables) use evidence::StackEvidence;
+pub(in crate::tables) use evidence::{Origin, StackEvidence};
 use stretches::Settled;
 
 /// What the process was doing.
@@ -100,7 +100,7 @@ pub fn phases(trace: &Trace, device: &DeviceTrace, history: &History, grouping: 
     let settled = stretches::settle(&pieces, history, &device.events.stacks);
     for (index, piece) in settled.iter().enumerate() {
         let end = settled.get(index + 1).map_or(events, |next| next.begin.into());
-        phases.extend(piece, end);
+        phases.extend(*piece, end);
     }
     phases
 }
@@ -131,7 +131,7 @@ impl Phases {
         self.runs.iter().any(|run| run.phase == phase)
     }
 
-    fn extend(&mut self, piece: &Settled, end: u64) {
+    fn extend(&mut self, piece: Settled, end: u64) {
         let begin = u64::from(piece.begin);
         let joins = |run: &&mut PhaseRun| run.phase == piece.phase && !run.ends_in_oom;
         match self.runs.last_mut().filter(joins) {

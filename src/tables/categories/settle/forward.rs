@@ -6,7 +6,7 @@
 use crate::model::StackId;
 use crate::rebuild::NONE;
 
-use super::{Category, Kept, Phase, Settling};
+use super::{Category, Kept, Phase, Settling, chosen};
 
 /// In this many passes a stack must leave something behind for good, for it to be activations that are kept:
 /// a single one may be a table that is made once.
@@ -14,8 +14,8 @@ const LEAST_PASSES: usize = 3;
 
 impl Settling<'_, '_> {
     pub(super) fn forward(&mut self, kept: &[Kept]) {
-        let open = self.chosen(kept, |kept| kept.born != NONE && self.is_open(kept));
-        let consumed = self.chosen(&open, |kept| {
+        let open = chosen(kept, |kept| kept.born != NONE && self.is_open(kept));
+        let consumed = chosen(&open, |kept| {
             self.phase(kept) == Phase::Forward && self.derived.runs.is_consumed(kept.born)
         });
         let piling_up = self.piling_up(&consumed);
@@ -57,7 +57,7 @@ impl Settling<'_, '_> {
 
     /// The stacks that leave something for good in step after step, ascending.
     fn piling_up(&self, kept: &[Kept]) -> Vec<StackId> {
-        let mut lasting = self.chosen(kept, |kept| self.is_lasting(kept));
+        let mut lasting = chosen(kept, |kept| self.is_lasting(kept));
         lasting.sort_by_key(|&kept| (self.stack(kept), kept.row));
         let alike = lasting.chunk_by(|&a, &b| self.stack(a) == self.stack(b));
         let piles_up = |alike: &&[Kept]| alike.chunk_by(|a, b| a.born == b.born).count() >= LEAST_PASSES;

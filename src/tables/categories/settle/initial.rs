@@ -5,16 +5,16 @@
 
 use crate::rebuild::NONE;
 
-use super::{Category, Kept, Phase, Settling};
+use super::{Category, Kept, Origin, Phase, Settling, chosen};
 
 impl Settling<'_, '_> {
     pub(super) fn initial(&mut self, kept: &[Kept]) {
         let mut staying: Vec<(u64, Kept)> = Vec::new();
-        for kept in self.chosen(kept, |kept| kept.born == NONE && self.is_open(kept)) {
-            let evidence = self.evidence(kept);
-            if evidence.module_tensor {
+        for kept in chosen(kept, |kept| kept.born == NONE && self.is_open(kept)) {
+            let origin = self.origin(kept);
+            if origin == Origin::Module {
                 self.set(kept, Category::Parameter);
-            } else if evidence.makes_state || evidence.loaded_state {
+            } else if matches!(origin, Origin::MadeState | Origin::LoadedState) {
                 self.set(kept, Category::OptimizerState);
             } else if self.stays(kept) && self.derived.runs.phase(kept.died) != Phase::Optimizer {
                 staying.push((self.size(kept), kept));
