@@ -7,8 +7,7 @@ use crate::findings::{self, DeviceFacts, Finding, JudgedOom, OomFacts, Scene, St
 use crate::model::{DeviceTrace, Trace, Warnings};
 use crate::rebuild::{History, Moment, NONE, OomEvent, State, rebuild};
 use crate::report::{
-    CategoryTable, DeviceReport, Fragmentation, FragmentationRow, HelpRow, HistoryRow, OomRow, StepsRow,
-    Timeline,
+    CategoryTable, DeviceReport, Fragmentation, FragmentationRow, HelpRow, HistoryRow, OomRow, Timeline,
 };
 use crate::tables::{
     self, Categories, GroupBy, Grouping, INFERENCE_RULE, LINE_RULE, LineTable, MODULE_RULE, StepTable,
@@ -86,7 +85,7 @@ pub(super) fn analyze(trace: &Trace, device: &DeviceTrace, options: &Options) ->
         unattributed: rows::figures(&table.unattributed),
         categories: work.categories(scene.categories()),
         ooms: ooms.iter().map(|judged| work.oom(judged)).collect(),
-        steps: StepsRow { source: steps.source.name().to_owned(), count: steps.rows.len() as u64 },
+        steps: rows::steps(&steps),
         pools: pools(&at_peak).into_iter().map(|row| rows::pool(&row)).collect(),
         modules: tables::modules(device, &history, &grouping).map(|table| recorded::modules(trace, table)),
         census: scene.names().map(|names| recorded::census(trace, &history, &grouping, names)),

@@ -5,11 +5,11 @@ use crate::model::{ProcessFacts, SegmentKind, Trace, Warning};
 use crate::rebuild::{History, Moment, NONE, OomEvent, Peaks, Usage};
 use crate::report::{
     CategoryTable, CategoryTableRow, Four, Fragmentation, LineFigures, LineRow, OomRow, PinRow, PoolRow,
-    Timeline, TimelineMark, WarningRow,
+    StepRow, StepsRow, Timeline, TimelineMark, WarningRow,
 };
 use crate::tables::{
     self, Band, Categories, CategoryFigures, Figures, GroupKey, Grouping, LineTableRow, MarkReason, Pin,
-    PoolUse,
+    PoolUse, StepTable,
 };
 use crate::units::Bytes;
 
@@ -80,6 +80,21 @@ pub(super) fn peak_events(peaks: &Peaks) -> Four<Option<u64>> {
         active_bytes: peaks.active.moment.event(),
         reserved_bytes: peaks.reserved.moment.event(),
     }
+}
+
+pub(super) fn steps(table: &StepTable) -> StepsRow {
+    let row = |step: &tables::StepRow| StepRow {
+        name: step.name.clone(),
+        begin_event: step.begin.0,
+        end_event: step.end.0,
+        begin_allocated_bytes: step.begin_allocated_bytes,
+        peak_allocated_bytes: step.peak_allocated.bytes,
+        peak_event: step.peak_allocated.moment.event(),
+        end_allocated_bytes: step.end_allocated_bytes,
+        growth_bytes: step.growth_bytes,
+    };
+    let rows: Vec<StepRow> = table.rows.iter().map(row).collect();
+    StepsRow { source: table.source.name().to_owned(), count: rows.len() as u64, rows }
 }
 
 pub(super) fn figures(figures: &Figures) -> LineFigures {

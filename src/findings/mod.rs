@@ -3,8 +3,10 @@
 //! Owns the rules, one file each in `rules`, what they are handed ([`Scene`]) and what they say
 //! ([`Finding`]); and why a request failed ([`judge`]).
 
+mod chains;
 mod facts;
 mod finding;
+mod passes;
 mod rule;
 mod rules;
 mod scene;

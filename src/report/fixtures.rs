@@ -105,7 +105,7 @@ fn device() -> DeviceReport {
         },
         categories: categories(185_862_144, None),
         ooms: Vec::new(),
-        steps: StepsRow { source: "annotations".to_owned(), count: 40 },
+        steps: steps(),
         pools: pools(),
         modules: None,
         census: None,
@@ -133,6 +133,21 @@ fn categories(held: u64, at_oom: Option<u64>) -> CategoryTable {
     let told: u64 = rows.iter().map(|row| row.held_at_peak_bytes).sum();
     rows.push(row("unknown", held - told));
     CategoryTable { source: "derived".to_owned(), rule: "Derived from phases and lives.".to_owned(), rows }
+}
+
+/// 40 steps; the 23rd has the highest peak.
+fn steps() -> StepsRow {
+    let row = |step: u64| StepRow {
+        name: format!("ProfilerStep#{step}"),
+        begin_event: 8 + step * 51,
+        end_event: 59 + step * 51,
+        begin_allocated_bytes: 60 * MIB + step * 65_536,
+        peak_allocated_bytes: if step == 22 { 185_862_144 } else { 170 * MIB },
+        peak_event: Some(40 + step * 51),
+        end_allocated_bytes: 60 * MIB + (step + 1) * 65_536,
+        growth_bytes: 65_536,
+    };
+    StepsRow { source: "annotations".to_owned(), count: 40, rows: (0..40).map(row).collect() }
 }
 
 fn four_events(requested: u64, allocated: u64, active: u64, reserved: u64) -> Four<Option<u64>> {
@@ -274,7 +289,7 @@ pub(super) fn late() -> Report {
     };
     device.peak_event.reserved_bytes = None;
     device.fragmentation.at_peak.event = None;
-    device.steps = StepsRow { source: "none".to_owned(), count: 0 };
+    device.steps = StepsRow { source: "none".to_owned(), ..StepsRow::default() };
     device.name = None;
     device.total_bytes = None;
     device.timeline = super::timeline_fixture::without_times();
@@ -334,6 +349,7 @@ pub(super) fn hostile() -> Report {
         row.category = text();
     }
     device.steps.source = text();
+    device.steps.rows[0].name = text();
     for line in &mut device.lines {
         line.file = Some(text());
         line.function = Some(text());

@@ -16,6 +16,7 @@ mod modules_table;
 mod recorded;
 #[cfg(test)]
 mod recorded_fixture;
+mod steps_table;
 mod style;
 mod summary;
 mod svg;
@@ -41,7 +42,7 @@ pub use svg::{fragmentation_svg, timeline_svg, whatif_svg};
 pub use text::{text_summary, write_summary};
 pub use types::{
     DeviceReport, FindingLine, FindingRow, Four, Fragmentation, FragmentationRow, HistoryRow, LineFigures,
-    LineRow, OomRow, PinRow, PoolRow, Report, SCHEMA, StepsRow, Timeline, TimelineMark, TraceReport,
+    LineRow, OomRow, PinRow, PoolRow, Report, SCHEMA, StepRow, StepsRow, Timeline, TimelineMark, TraceReport,
     WarningRow,
 };
 pub use whatif::{

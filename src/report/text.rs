@@ -146,9 +146,9 @@ fn device_blocks(
     let taken = 1 + verdict.len() + figures.len() + notes.len() + next.len();
     // One line of the table is kept in any case.
     let room = ROWS.saturating_sub(taken + TABLE_FRAME + 1);
-    let recorded = recorded(device);
-    let taken = taken + recorded.len().min(room);
-    figures.extend(recorded.into_iter().take(room));
+    let optional = optional(device);
+    let taken = taken + optional.len().min(room);
+    figures.extend(optional.into_iter().take(room));
     let top = ROWS.saturating_sub(taken + TABLE_FRAME).clamp(1, TOP);
     vec![verdict, figures, top_lines(device, top, style), notes, next]
 }
@@ -219,6 +219,14 @@ fn pinned_by(at: &Fragmentation) -> Option<String> {
         Bytes(pin.block_bytes),
         Bytes(pin.stranded_bytes)
     )))
+}
+
+/// What gives way where the screen is full: steps, and what only memlab's own recorder knows.
+fn optional(device: &DeviceReport) -> Vec<String> {
+    let steps = (device.steps.count > 0).then(|| super::steps_table::sentence(&device.steps));
+    let mut lines: Vec<String> = steps.map(|text| fit(&terminal(&text))).into_iter().collect();
+    lines.extend(recorded(device));
+    lines
 }
 
 /// What only memlab's own recorder knows: the largest allocation's holder, memory outside.

@@ -302,6 +302,29 @@ pub struct StepsRow {
     pub source: String,
     /// How many.
     pub count: u64,
+    /// Each of them, in order.
+    pub rows: Vec<StepRow>,
+}
+
+/// One step.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StepRow {
+    /// As recorded, or the step's number.
+    pub name: String,
+    /// Its first event.
+    pub begin_event: u64,
+    /// The event after its last; equal to `begin_event` for a step without events.
+    pub end_event: u64,
+    /// Allocated before its first event.
+    pub begin_allocated_bytes: u64,
+    /// The most allocated within it.
+    pub peak_allocated_bytes: u64,
+    /// The event after which that is first reached; `null` when it holds before the first event of all.
+    pub peak_event: Option<u64>,
+    /// Allocated after its last event.
+    pub end_allocated_bytes: u64,
+    /// By how much that exceeds the end of the step before; for the first step, its own beginning.
+    pub growth_bytes: i64,
 }
 
 /// Reserved memory of one (stream, pool, kind) at the peak of reserved bytes.

@@ -29,6 +29,7 @@ mod usages;
 mod user_code;
 mod walk;
 mod window;
+mod without;
 mod write;
 
 #[cfg(test)]
@@ -57,4 +58,5 @@ pub use tags::{MODULE_RULE, ModuleTags, Tag};
 pub use timeline::{Band, MarkReason, TimelineData, TimelineDataMark, TimelineExtent, timeline};
 pub use user_code::{FrameClass, LINE_RULE, classify_frames};
 pub use window::{WindowUsage, window_usage};
+pub use without::{MOST_SETS, peaks_without};
 pub use write::{TableFormat, write_frame};

@@ -8,7 +8,7 @@ use memlab::tables::GroupBy;
 
 use crate::inputs::{analyzed, analyzed_path, recordings};
 
-const FOLDERS: [&str; 4] = ["torch", "gpu", "cases", "public"];
+const FOLDERS: [&str; 5] = ["torch", "gpu", "faults", "cases", "public"];
 
 fn for_every_report(check: impl Fn(&Path, &TraceReport)) {
     for folder in FOLDERS {

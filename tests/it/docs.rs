@@ -99,7 +99,7 @@ fn every_test_input_has_its_origin_written_down() {
         }
         assert!(page.contains(&format!("`{name}/`")), "testdata/README.md does not name {name}/");
         // The cases are numbered, and the pickles are named after their protocol.
-        if !["torch", "gpu", "public"].contains(&name.as_str()) {
+        if !["torch", "gpu", "faults", "public"].contains(&name.as_str()) {
             continue;
         }
         for path in crate::inputs::recordings(&name) {

@@ -2,13 +2,14 @@
 //! independent counter found in the public cases.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use memlab::analysis;
 use memlab::model::{BlockState, DeviceTrace, Trace};
 use memlab::rebuild::{History, Moment, NONE, rebuild};
 use memlab::report::{DeviceReport, Four, Fragmentation, LineRow};
 
-use crate::inputs::{Analyzed, EXACT, FAULTS, analyzed, analyzed_path, counters, recordings};
+use crate::inputs::{Analyzed, EXACT, FAULTS, analyzed, analyzed_path, counters, recordings, testdata};
 
 const MIB: u64 = 1 << 20;
 
@@ -49,6 +50,38 @@ fn peaks_and_ends_equal_pytorchs_counters() {
 fn peaks_and_ends_of_recorded_faults_equal_pytorchs_counters() {
     for name in FAULTS {
         assert_peaks_and_ends("gpu", name);
+    }
+}
+
+/// The device on which the program of `testdata/faults/NAME` worked, and whose counters were read.
+fn device_of(name: &str) -> u32 {
+    let text =
+        std::fs::read_to_string(testdata("faults").join(format!("{name}.json"))).expect("right values");
+    let values: serde_json::Value = serde_json::from_str(&text).expect("right values are JSON");
+    values["device"].as_u64().expect("the device is stated") as u32
+}
+
+/// Names of the recordings in `testdata/faults`.
+fn faults() -> Vec<String> {
+    let stem = |path: PathBuf| {
+        let file = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
+        file.trim_end_matches(".pickle.gz").to_owned()
+    };
+    recordings("faults").into_iter().map(stem).collect()
+}
+
+#[test]
+fn recorded_faults_and_healthy_programs_are_rebuilt_to_the_byte() {
+    let names = faults();
+    assert!(names.len() >= 38, "the recordings were not found");
+    for name in &names {
+        let analyzed = analyzed("faults", name);
+        let id = device_of(name);
+        let device = analyzed.report.devices.iter().find(|device| device.device == id).expect("its device");
+        assert_eq!(device.peak, stated("faults", name, "peak"), "peaks of {name}");
+        assert_eq!(device.end, stated("faults", name, "current"), "ends of {name}");
+        assert_rebuilt_layout(name, &analyzed.trace);
+        assert_counters_of("faults", name, id, |_| true);
     }
 }
 
@@ -174,8 +207,12 @@ fn promised_keys() -> Vec<String> {
 }
 
 fn assert_counters(folder: &'static str, name: &str, is_asked: impl Fn(&str) -> bool) {
+    assert_counters_of(folder, name, 0, is_asked);
+}
+
+fn assert_counters_of(folder: &'static str, name: &str, device: u32, is_asked: impl Fn(&str) -> bool) {
     let right = counters(folder, name);
-    let all = analysis::stats(&analyzed(folder, name).trace, Some(0), None).expect("counters of device 0");
+    let all = analysis::stats(&analyzed(folder, name).trace, Some(device), None).expect("its counters");
     assert_eq!(all.len(), 1, "one device was asked for");
     let ours = &all[0].1;
     for key in promised_keys().iter().filter(|key| is_asked(key)) {

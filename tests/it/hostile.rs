@@ -11,6 +11,7 @@ use memlab::error::Error;
 use memlab::format::{self, WriteOptions};
 use memlab::import::{self, ReadOptions};
 use memlab::model::Trace;
+use rayon::prelude::*;
 
 use crate::inputs::{Seeded, analyze, analyzed, read, recordings, testdata, unpacked};
 use crate::pickles::{Pickle, absurd_lengths, executing};
@@ -53,6 +54,11 @@ fn fixtures() -> Vec<PathBuf> {
     ["torch", "gpu", "cases", "public"].into_iter().flat_map(recordings).filter(is_moderate).collect()
 }
 
+/// All recordings, the two large ones included.
+fn every_fixture() -> Vec<PathBuf> {
+    ["torch", "gpu", "cases", "public"].into_iter().flat_map(recordings).collect()
+}
+
 fn cuts_of(length: usize) -> impl Iterator<Item = usize> {
     let steps = if length <= SMALL { 64 } else { 4 };
     (0..steps).map(move |step| length * step / steps)
@@ -60,11 +66,11 @@ fn cuts_of(length: usize) -> impl Iterator<Item = usize> {
 
 #[test]
 fn a_cut_file_is_an_error_with_its_offset_or_a_partial_result_with_a_warning() {
-    for path in fixtures() {
+    for path in every_fixture() {
         let bytes = unpacked(&path);
         let analyzed: BTreeSet<usize> = cuts_of(bytes.len()).collect();
         // All are read at every 64th; of the larger ones, a few cuts are analyzed too.
-        for cut in (0..64).map(|step| bytes.len() * step / 64) {
+        (0..64).map(|step| bytes.len() * step / 64).par_bridge().for_each(|cut| {
             let what = format!("{} cut to {cut} of {} bytes", path.display(), bytes.len());
             let survive = if analyzed.contains(&cut) { survive } else { survive_reading };
             match survive(&what, &bytes[..cut]) {
@@ -74,7 +80,7 @@ fn a_cut_file_is_an_error_with_its_offset_or_a_partial_result_with_a_warning() {
                 Err(error) if cut == 0 => drop(error),
                 Err(error) => assert!(has_offset(&error), "{what}: {error}"),
             }
-        }
+        });
     }
 }
 

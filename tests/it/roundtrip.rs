@@ -144,7 +144,7 @@ fn converting_a_snapshot_changes_no_figure() {
 
 #[test]
 fn converting_other_peoples_files_and_cases_changes_no_figure() {
-    for folder in ["public", "gpu", "cases"] {
+    for folder in ["public", "gpu", "faults", "cases"] {
         for path in recordings(folder) {
             let before = analyzed_path(&path);
             let again = reread(&to_trace_format(&before.trace));

@@ -36,7 +36,7 @@ fn assert_sizes(path: &Path) {
 
 #[test]
 fn reports_of_real_recordings_can_be_pasted_and_opened() {
-    for folder in ["torch", "gpu", "cases", "public"] {
+    for folder in ["torch", "gpu", "faults", "cases", "public"] {
         for path in recordings(folder) {
             assert_sizes(&path);
         }

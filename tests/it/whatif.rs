@@ -5,7 +5,7 @@ use memlab::rebuild::rebuild;
 use memlab::report::{SettingRow, WhatIfReport};
 use memlab::simulate::{self, Baseline, Conf, Requests, baseline};
 
-use crate::inputs::{EXACT, FAULTS, read, recording};
+use crate::inputs::{EXACT, FAULTS, read, recording, recordings};
 
 const MIB: u64 = 1 << 20;
 
@@ -107,6 +107,19 @@ fn recordings_from_the_start_are_replayed_to_the_byte_and_the_address() {
     for name in FAULTS.iter().chain(&["capacity_oom"]) {
         let found = baseline_of("gpu", name);
         assert!(found.is_exact(), "{name}: {:?}", found.first_divergence);
+    }
+}
+
+#[test]
+fn recorded_faults_and_healthy_programs_are_replayed_to_the_byte_and_the_address() {
+    for path in recordings("faults") {
+        let trace = read(&path);
+        for device in trace.devices.iter().filter(|device| device.events.len() > 0) {
+            let history = rebuild(&trace, device);
+            let requests = Requests::new(&trace, device, &history);
+            let found = baseline(&requests, &Conf::recorded(&trace.settings), &history);
+            assert!(found.is_exact(), "{}: {:?}", path.display(), found.first_divergence);
+        }
     }
 }
 

@@ -6,12 +6,13 @@ use super::table::Page;
 use super::{code, prose, recorded};
 use crate::report::categories::CategoryTableRow;
 use crate::report::lines_table::bytes_of_other_lines;
+use crate::report::steps_table::{self, Shown};
 use crate::report::text::pin_label;
 use crate::report::types::{
-    DeviceReport, Four, Fragmentation, LineFigures, LineRow, OomRow, PinRow, PoolRow,
+    DeviceReport, Four, Fragmentation, LineFigures, LineRow, OomRow, PinRow, PoolRow, StepsRow,
 };
 use crate::report::verdict;
-use crate::units::{Bytes, Count, percent};
+use crate::units::{Bytes, Count, SignedBytes, percent};
 
 /// Adds all sections of `device` to `page`, which is as large as this device may be.
 pub(super) fn device(page: &mut Page, device: &DeviceReport, pictures: bool) {
@@ -24,7 +25,7 @@ pub(super) fn device(page: &mut Page, device: &DeviceReport, pictures: bool) {
     fragmentation(page, device, room / 6);
     what_would_help(page, device, room / 10);
     pools(page, &device.pools, room / 8);
-    steps(page, device);
+    steps(page, &device.steps, room / 8);
     if pictures {
         images(page, device.device);
     }
@@ -311,10 +312,32 @@ fn pool_row(pool: &PoolRow) -> Vec<String> {
     ]
 }
 
-fn steps(page: &mut Page, device: &DeviceReport) {
-    if device.steps.count > 0 {
-        let source = prose(&device.steps.source);
-        page.block(&format!("Steps: {}, from {source}.", Count(device.steps.count)));
+fn steps(page: &mut Page, steps: &StepsRow, share: usize) {
+    page.heading(3, "Steps");
+    page.block(&format!("{}.", prose(&steps_table::sentence(steps))));
+    let rows: Vec<_> = steps_table::telling(&steps.rows).iter().map(step_row).collect();
+    if !rows.is_empty() {
+        let header = ["peak", "at event", "live before", "live at end", "growth", "events", "step"];
+        page.table(&header, 6, &rows, &[], share);
+    }
+}
+
+fn step_row(shown: &Shown) -> Vec<String> {
+    match shown {
+        Shown::Step(step) => vec![
+            Bytes(step.peak_allocated_bytes).to_string(),
+            at_event(step.peak_event),
+            Bytes(step.begin_allocated_bytes).to_string(),
+            Bytes(step.end_allocated_bytes).to_string(),
+            SignedBytes(step.growth_bytes).to_string(),
+            Count(step.end_event.saturating_sub(step.begin_event)).to_string(),
+            prose(&step.name),
+        ],
+        Shown::More(count) => {
+            let mut cells = vec!["-".to_owned(); 6];
+            cells.push(format!("{} more", Count(*count)));
+            cells
+        }
     }
 }
 

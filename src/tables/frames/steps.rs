@@ -14,7 +14,7 @@ use super::{frame, time_of};
 /// | --- | --- | --- |
 /// | `step` | u32 | number of the step, from 0 |
 /// | `name` | text | its name as recorded |
-/// | `source` | text | `marks` or `annotations` |
+/// | `source` | text | `marks`, `annotations` or `detected` |
 /// | `first_event`, `last_event` | u32 | its events; null for a step without events |
 /// | `begin_time_us`, `end_time_us` | i64 | Unix microseconds of these events |
 /// | `begin_allocated_bytes` | u64 | allocated before its first event |

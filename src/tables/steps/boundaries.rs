@@ -2,7 +2,8 @@
 //!
 //! In this order: the emitter's step marks; ranges called `ProfilerStep#n`; ranges whose names are a word for
 //! a step and a number (`step0`, `eval 12`); ranges of one name that speaks of a step (`## train_step ##`);
-//! ends of `Optimizer.step#...`. The first kind that is there is used.
+//! ends of `Optimizer.step#...`. The first kind that is there is used. Steps that were over before the first
+//! event are left out: nothing is known about them.
 
 use crate::model::{Annotation, DeviceId, DeviceTrace, MarkKind, Trace};
 use crate::rebuild::Moment;
@@ -37,7 +38,7 @@ pub(super) fn find(trace: &Trace, device: &DeviceTrace, clock: Clock) -> (StepSo
     }
     let marked = marked(trace);
     if !marked.is_empty() {
-        return (StepSource::Marks, spans(marked, clock));
+        return (StepSource::Marks, recorded(spans(marked, clock)));
     }
     let annotations = annotations_of(trace, device.device);
     let name = |annotation: &Annotation| trace.strings.get(annotation.name);
@@ -48,10 +49,16 @@ pub(super) fn find(trace: &Trace, device: &DeviceTrace, clock: Clock) -> (StepSo
     for is_step in kinds {
         let ranges = ranges(trace, annotations.iter().filter(|&&annotation| is_step(name(annotation))));
         if !ranges.is_empty() {
-            return (StepSource::Annotations, spans(ranges, clock));
+            return (StepSource::Annotations, recorded(spans(ranges, clock)));
         }
     }
-    (StepSource::Annotations, optimizer_steps(trace, &annotations, clock))
+    (StepSource::Annotations, recorded(optimizer_steps(trace, &annotations, clock)))
+}
+
+/// Without those that lie wholly before the first event, which a ring that overflowed has lost.
+fn recorded(mut spans: Vec<Span>) -> Vec<Span> {
+    spans.retain(|span| span.end > Moment(0));
+    spans
 }
 
 fn is_numbered_step(name: &str) -> bool {

@@ -1,9 +1,10 @@
 //! Steps: the repeating unit of a training or inference job.
 //!
-//! Owns where steps begin and end ([`boundaries`]) and what memory did in each. Finding steps in recordings
-//! that do not name them is for the rules that need it.
+//! Owns where steps begin and end, as marks or annotations say ([`boundaries`]) or as the allocations
+//! themselves show ([`detect`]), and what memory did in each.
 
 mod boundaries;
+mod detect;
 
 use crate::model::{DeviceTrace, Trace};
 use crate::rebuild::{History, Moment, Peak};
@@ -19,6 +20,8 @@ pub enum StepSource {
     Marks,
     /// From `record_function` ranges: the profiler's steps, numbered ranges, or the optimizer's steps.
     Annotations,
+    /// From a period of the allocations that was verified.
+    Detected,
     /// They were not found.
     #[default]
     None,
@@ -31,6 +34,7 @@ impl StepSource {
         match self {
             Self::Marks => "marks",
             Self::Annotations => "annotations",
+            Self::Detected => "detected",
             Self::None => "none",
         }
     }
@@ -65,12 +69,15 @@ pub struct StepTable {
     pub rows: Vec<StepRow>,
 }
 
-/// The steps of one device: from marks, or failing that from annotations. Both are tied to events by time,
-/// so a recording without times has no steps.
+/// The steps of one device: from marks, or failing that from annotations (both are tied to events by time),
+/// or failing that from a verified period of its allocations.
 #[must_use]
 pub fn steps(trace: &Trace, device: &DeviceTrace, history: &History) -> StepTable {
     let clock = Clock::of(&device.events);
-    let (source, spans) = boundaries::find(trace, device, clock);
+    let (mut source, mut spans) = boundaries::find(trace, device, clock);
+    if spans.is_empty() {
+        (source, spans) = (StepSource::Detected, detect::find(trace, device));
+    }
     if spans.is_empty() {
         return StepTable::default();
     }
