@@ -200,6 +200,56 @@ fn evaluation_is_told_from_training() {
 }
 
 #[test]
+fn evaluation_is_told_among_the_faults_and_their_healthy_look_alikes() {
+    let evaluating = [("accumulation", 3), ("graph_in_eval", 1)];
+    for path in recordings("faults") {
+        let name = path.file_name().unwrap().to_string_lossy().replace(".pickle.gz", "");
+        let expected = evaluating.iter().find(|row| row.0 == name).map_or(0, |row| row.1);
+        let trace = analyzed_trace(&path);
+        for device in &trace.devices {
+            let derived = derived(trace, device);
+            assert_eq!(derived.runs(Phase::Evaluation), expected, "{name}");
+        }
+    }
+    for (name, passes) in [("two_optimizers", 24), ("accumulation", 48), ("lbfgs", 32), ("staged_model", 5)] {
+        assert_eq!(of_recording("faults", name).runs(Phase::Backward), passes, "{name}");
+    }
+}
+
+#[test]
+fn categories_of_the_faults_are_what_their_programs_hold() {
+    const MIB: u64 = 1 << 20;
+    let at_peak = |name: &str| {
+        let derived = of_recording("faults", name);
+        let in_mib = |(category, bytes)| (category, bytes / MIB);
+        derived.blocks(derived.peak()).into_iter().map(in_mib).collect::<BTreeMap<_, _>>()
+    };
+    let of = |found: &BTreeMap<Category, u64>, category| found.get(&category).copied().unwrap_or(0);
+    // Parameters, gradients, state and, of each program, what else it holds.
+    for (name, model, held) in [
+        ("accumulation", [12, 12, 24], (Category::Temporary, 12)),
+        ("adapters", [96, 0, 0], (Category::Activation, 12)),
+        ("averaged_weights", [24, 12, 24], (Category::Temporary, 12)),
+        ("benchmark_first_step", [3, 0, 0], (Category::Temporary, 2602)),
+        ("checkpoint_blocks", [32, 4, 0], (Category::Activation, 64)),
+        ("checkpoint_each_layer", [32, 0, 0], (Category::Activation, 256)),
+        ("graph_in_eval", [24, 24, 0], (Category::Activation, 192)),
+        ("models_in_cycles", [24, 24, 0], (Category::Input, 0)),
+        ("oom_handled", [96, 0, 0], (Category::Input, 70)),
+        ("ddp_buckets", [96, 96, 0], (Category::Unknown, 192)),
+        ("static_cache_decoding", [8, 0, 0], (Category::Unknown, 64)),
+        ("two_optimizers", [14, 14, 28], (Category::Input, 2)),
+        ("staged_model", [12, 12, 24], (Category::Input, 2)),
+    ] {
+        let found = at_peak(name);
+        let found_model =
+            [Category::Parameter, Category::Gradient, Category::OptimizerState].map(|it| of(&found, it));
+        assert_eq!(found_model, model, "{name}: {found:?}");
+        assert_eq!(of(&found, held.0), held.1, "{name}: {found:?}");
+    }
+}
+
+#[test]
 fn an_oom_shows_what_memory_is_for_at_that_moment() {
     const MIB: u64 = 1 << 20;
     let at_oom = |derived: &Derived| derived.blocks(Moment(derived.history.ooms.last().unwrap().event));
