@@ -58,7 +58,7 @@ impl CategoryTable {
         };
         let mut rows: Vec<_> = self.rows.iter().filter(|row| bytes(row) > 0).collect();
         rows.sort_by_key(|row| std::cmp::Reverse(bytes(row)));
-        let head = format!("by category at the {}: ", if is_oom { "OOM" } else { "peak" });
+        let head = format!("at the {}: ", if is_oom { "OOM" } else { "peak" });
         let text = |shown: usize| {
             let parts = rows[..shown].iter().map(|row| format!("{} {}", row.label(), Bytes(bytes(row))));
             let rest = rows[shown..].iter().fold(0u64, |sum, row| sum.saturating_add(bytes(row)));
@@ -87,10 +87,10 @@ mod tests {
     fn one_line_holds_the_largest_and_adds_up_the_rest() {
         let rows = vec![row("activation", 3, None), row("optimizer_state", 9, None), row("unknown", 1, None)];
         let table = CategoryTable { rows, ..CategoryTable::default() };
-        let whole = "by category at the peak: optimizer state 9.0 MiB, activation 3.0 MiB, unknown 1.0 MiB";
+        let whole = "at the peak: optimizer state 9.0 MiB, activation 3.0 MiB, unknown 1.0 MiB";
         assert_eq!(table.sentence(100).as_deref(), Some(whole));
-        let cut = "by category at the peak: optimizer state 9.0 MiB, others 4.0 MiB";
-        assert_eq!(table.sentence(70).as_deref(), Some(cut));
+        let cut = "at the peak: optimizer state 9.0 MiB, others 4.0 MiB";
+        assert_eq!(table.sentence(60).as_deref(), Some(cut));
         assert_eq!(table.sentence(5).as_deref(), Some(cut));
         assert_eq!(CategoryTable::default().sentence(100), None);
     }
@@ -99,6 +99,6 @@ mod tests {
     fn an_oom_is_what_the_reader_came_for() {
         let rows = vec![row("parameter", 3, Some(3)), row("activation", 9, Some(0))];
         let table = CategoryTable { rows, ..CategoryTable::default() };
-        assert_eq!(table.sentence(100).as_deref(), Some("by category at the OOM: parameter 3.0 MiB"));
+        assert_eq!(table.sentence(100).as_deref(), Some("at the OOM: parameter 3.0 MiB"));
     }
 }
