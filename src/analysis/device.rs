@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::error::Result;
-use crate::findings::{self, DeviceFacts, Finding, JudgedOom, OomFacts, Scene, States, judge};
+use crate::findings::{self, DeviceFacts, Finding, JudgedOom, Scene, States, judge_all};
 use crate::model::{DeviceTrace, Trace, Warnings};
 use crate::rebuild::{History, Moment, NONE, OomEvent, State, rebuild};
 use crate::report::{
@@ -50,7 +50,8 @@ pub(super) fn analyze(trace: &Trace, device: &DeviceTrace, options: &Options) ->
     let facts = trace.process.devices.iter().find(|facts| facts.device == device.device);
     let total_bytes = facts.and_then(|facts| facts.total_bytes).or_else(|| sampled_total(trace, device));
     let readings = tables::readings(trace, device, &history);
-    let ooms: Vec<JudgedOom> = work.ooms().map(|oom| work.judged(oom, total_bytes)).collect();
+    let failed: Vec<OomEvent> = work.ooms().copied().collect();
+    let ooms = judge_all(trace, device, &history, total_bytes, &failed);
     let what_would_help = work.what_would_help(options);
     let by_line =
         (grouping.by != GroupBy::Line).then(|| Grouping::build(trace, device, &history, GroupBy::Line));
@@ -62,6 +63,7 @@ pub(super) fn analyze(trace: &Trace, device: &DeviceTrace, options: &Options) ->
         steps: &steps,
         ooms: &ooms,
         total_bytes,
+        readings: readings.as_ref(),
         setting: what_would_help.as_ref().and_then(told::setting),
         states: States::default(),
     };
@@ -178,22 +180,9 @@ impl Work<'_> {
         is_asked.then(|| whatif::help(self.trace, self.device, self.history)).flatten()
     }
 
-    fn judged(&self, oom: &OomEvent, total_bytes: Option<u64>) -> JudgedOom {
-        let verdict = judge(&OomFacts {
-            oom,
-            state: &self.history.state_at(Moment(oom.event)),
-            pool: self.trace.event_pool(self.device, oom.event as usize).unwrap_or_default(),
-            total_bytes,
-            peaks: &self.history.peaks,
-            settings: &self.trace.settings,
-            memory_fraction: self.trace.memory_fraction(self.device.device),
-        });
-        JudgedOom { oom: *oom, verdict }
-    }
-
     fn oom(&self, judged: &JudgedOom) -> OomRow {
         let line = self.grouping.key_of_stack(judged.oom.stack).map(|key| key.label(self.trace));
-        rows::oom(&judged.oom, &judged.verdict, line)
+        rows::oom(judged, line)
     }
 
     fn timeline(&self, table: &LineTable, steps: &StepTable) -> Timeline {

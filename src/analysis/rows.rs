@@ -1,8 +1,8 @@
 //! Results in the report's words: one small function per row type, no arithmetic.
 
-use crate::findings::Verdict;
+use crate::findings::JudgedOom;
 use crate::model::{ProcessFacts, SegmentKind, Trace, Warning};
-use crate::rebuild::{History, Moment, NONE, OomEvent, Peaks, Usage};
+use crate::rebuild::{History, Moment, NONE, Peaks, Usage};
 use crate::report::{
     CategoryTable, CategoryTableRow, Four, Fragmentation, LineFigures, LineRow, OomRow, PinRow, PoolRow,
     StepRow, StepsRow, Timeline, TimelineMark, WarningRow,
@@ -156,18 +156,29 @@ fn pin(trace: &Trace, grouping: &Grouping, row: &Pin) -> PinRow {
     }
 }
 
-pub(super) fn oom(oom: &OomEvent, verdict: &Verdict, line: Option<String>) -> OomRow {
+pub(super) fn oom(judged: &JudgedOom, line: Option<String>) -> OomRow {
+    let (oom, verdict) = (&judged.oom, &judged.verdict);
+    let sums = &verdict.sums;
     OomRow {
         event: oom.event,
-        requested_bytes: oom.size,
-        device_free_bytes: Some(oom.device_free_bytes),
+        requested_bytes: sums.request_bytes,
+        segment_bytes: sums.segment_bytes,
+        device_free_bytes: sums.device_free_bytes,
         verdict: verdict.kind.name().to_owned(),
+        cause: verdict.cause.name().to_owned(),
         explanation: verdict.explanation.clone(),
-        largest_free_block_bytes: verdict.largest_free_block_bytes,
-        reserved_bytes: oom.usage.reserved_bytes,
-        active_bytes: oom.usage.active_bytes,
+        largest_free_block_bytes: sums.largest_free_block_bytes,
+        reserved_bytes: sums.reserved_bytes,
+        active_bytes: sums.active_bytes,
         allocated_bytes: oom.usage.allocated_bytes,
-        pending_free_bytes: verdict.pending_free_bytes,
+        pending_free_bytes: sums.pending_free_bytes,
+        slack_bytes: sums.slack_bytes,
+        private_pool_free_bytes: sums.private_free_bytes,
+        missing_bytes: verdict.missing_bytes(),
+        cap_bytes: verdict.refusal.cap().and_then(|cap| cap.allowed_bytes),
+        outside_bytes: verdict.outside.map(|outside| outside.bytes),
+        stream: oom.stream,
+        pool: (judged.pool.0, judged.pool.1),
         line,
     }
 }

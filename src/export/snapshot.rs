@@ -6,8 +6,8 @@ use rustc_hash::FxHashMap;
 
 use crate::error::{Error, Result};
 use crate::model::{
-    Action, Annotation, Block, BlockState, DeviceId, DeviceTrace, Segment, SegmentKind, SettingValue,
-    StackId, StringId, Trace,
+    Action, Annotation, Block, BlockState, DeviceId, DeviceTrace, FREE_UNKNOWN, Segment, SegmentKind,
+    SettingValue, StackId, StringId, Trace,
 };
 
 use super::memlab_key;
@@ -117,7 +117,11 @@ impl Writer<'_, '_> {
         } else {
             self.key(event.action.name())?;
         }
-        self.int(if event.action == Action::Oom { "device_free" } else { "addr" }, event.address)?;
+        if event.action != Action::Oom {
+            self.int("addr", event.address)?;
+        } else if event.address != FREE_UNKNOWN {
+            self.int("device_free", event.address)?;
+        }
         self.int("size", event.size)?;
         self.int("stream", event.stream)?;
         self.time(event.time_us)?;

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::model::DeviceId;
 
-use super::Rule;
+use super::{Rule, SettingHelp};
 
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,6 +109,15 @@ impl Finding {
     pub fn evidence(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.evidence.insert(name.to_owned(), value.into());
         self
+    }
+
+    /// Adds what a replay of `setting` gave.
+    #[must_use]
+    pub fn with_setting(self, setting: &SettingHelp) -> Self {
+        self.evidence("remedy_conf", setting.conf.clone())
+            .evidence("remedy_fits", setting.fits)
+            .evidence("remedy_peak_reserved_bytes", setting.peak_reserved_bytes)
+            .evidence("remedy_saved_bytes", setting.saved_bytes)
     }
 
     /// Says what to do.

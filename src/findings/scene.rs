@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use crate::model::{DeviceId, DeviceTrace, Settings, StackId, Trace};
+use crate::model::{DeviceId, DeviceTrace, PoolId, Settings, StackId, Trace};
 use crate::rebuild::{History, Moment, OomEvent, State};
-use crate::tables::{self, Categories, GroupKey, Grouping, Names, Phases, StepTable};
+use crate::tables::{self, Categories, GroupKey, Grouping, Names, Phases, Readings, StepTable};
 
 use super::{LineBytes, Verdict};
 
@@ -17,6 +17,8 @@ use super::{LineBytes, Verdict};
 pub struct JudgedOom {
     /// The event.
     pub oom: OomEvent,
+    /// Pool of the request; the default pool when not recorded.
+    pub pool: PoolId,
     /// Why it failed.
     pub verdict: Verdict,
 }
@@ -53,6 +55,8 @@ pub struct Scene<'a> {
     pub ooms: &'a [JudgedOom],
     /// Memory of the device, when recorded.
     pub total_bytes: Option<u64>,
+    /// What driver and allocator said while the recording ran; `None` when nobody asked them.
+    pub readings: Option<&'a Readings>,
     /// What a replay recommends; `None` when nothing was replayed, or nothing helps.
     pub setting: Option<SettingHelp>,
     /// Lazily computed; see the methods.
@@ -146,6 +150,14 @@ impl Scene<'_> {
     /// Adds up `(row, bytes)` by line, most bytes first; rows without a line are left out.
     #[must_use]
     pub fn by_line(&self, rows: impl IntoIterator<Item = (usize, u64)>) -> Vec<LineBytes> {
+        let groups = self.by_group(rows);
+        groups.into_iter().filter_map(|(group, bytes)| self.line_of_group(group, bytes)).collect()
+    }
+
+    /// Adds up `(row, bytes)` by the number of their line in [`Scene::lines`], most bytes first, then by number;
+    /// rows without a line are left out.
+    #[must_use]
+    pub fn by_group(&self, rows: impl IntoIterator<Item = (usize, u64)>) -> Vec<(u32, u64)> {
         let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
         for (row, bytes) in rows {
             if let Some(&group) = self.lines.of_allocation.get(row) {
@@ -153,10 +165,10 @@ impl Scene<'_> {
                 *sum = sum.saturating_add(bytes);
             }
         }
-        let mut lines: Vec<LineBytes> =
-            sums.into_iter().filter_map(|(group, bytes)| self.line_of_group(group, bytes)).collect();
-        lines.sort_by_key(|line| std::cmp::Reverse(line.bytes));
-        lines
+        let known = |group: &u32| self.lines.keys.get(*group as usize).is_some();
+        let mut groups: Vec<(u32, u64)> = sums.into_iter().filter(|(group, _)| known(group)).collect();
+        groups.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
+        groups
     }
 
     /// Rows of the allocations that are allocated at `moment`. A scan of all of them.
@@ -180,12 +192,12 @@ pub(crate) mod samples {
     //! Scenes of small traces, for the tests of rules.
     #![allow(clippy::unwrap_used)]
 
-    use crate::findings::{Finding, OomFacts, Rule, judge, rule};
-    use crate::model::{PoolId, Trace};
-    use crate::rebuild::{Moment, rebuild};
-    use crate::tables::{GroupBy, Grouping, steps};
+    use crate::findings::{Finding, Rule, judge_all, rule};
+    use crate::model::Trace;
+    use crate::rebuild::rebuild;
+    use crate::tables::{GroupBy, Grouping, readings, steps};
 
-    use super::{JudgedOom, Scene, States};
+    use super::{Scene, States};
     use crate::findings::Check;
 
     /// Calls `look` with the scene of `trace`'s first device.
@@ -198,19 +210,8 @@ pub(crate) mod samples {
         let history = rebuild(trace, device);
         let lines = Grouping::build(trace, device, &history, GroupBy::Line);
         let table = steps(trace, device, &history);
-        let judged = |oom: &crate::rebuild::OomEvent| JudgedOom {
-            oom: *oom,
-            verdict: judge(&OomFacts {
-                oom,
-                state: &history.state_at(Moment(oom.event)),
-                pool: trace.event_pool(device, oom.event as usize).unwrap_or(PoolId::DEFAULT),
-                total_bytes,
-                peaks: &history.peaks,
-                settings: &trace.settings,
-                memory_fraction: trace.memory_fraction(device.device),
-            }),
-        };
-        let ooms: Vec<_> = history.ooms.iter().map(judged).collect();
+        let ooms = judge_all(trace, device, &history, total_bytes, &history.ooms);
+        let readings = readings(trace, device, &history);
         look(&Scene {
             trace,
             device,
@@ -219,6 +220,7 @@ pub(crate) mod samples {
             steps: &table,
             ooms: &ooms,
             total_bytes,
+            readings: readings.as_ref(),
             setting: None,
             states: States::default(),
         })

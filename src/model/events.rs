@@ -2,6 +2,9 @@
 
 use super::{StackId, StringId};
 
+/// Stands in an OOM's address column for free bytes of the device that are not recorded.
+pub const FREE_UNKNOWN: u64 = u64::MAX;
+
 /// What an event says. Names are PyTorch's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -22,7 +25,8 @@ pub enum Action {
     SegmentUnmap = 6,
     /// A snapshot was taken; `size` is the active total.
     Snapshot = 7,
-    /// A request failed; `address` holds the device's free bytes, `size` the rounded request.
+    /// A request failed; `address` holds the device's free bytes ([`FREE_UNKNOWN`] when not recorded), `size`
+    /// the rounded request.
     Oom = 8,
     /// A live block was given a note (in the event's user metadata).
     Annotate = 9,

@@ -18,7 +18,7 @@ mod trace;
 mod warning;
 
 pub use builder::TraceBuilder;
-pub use events::{Action, Event, Events, NO_TIME, OptionalColumn};
+pub use events::{Action, Event, Events, FREE_UNKNOWN, NO_TIME, OptionalColumn};
 pub use facts::{DeviceFacts, Holder, Mark, MarkKind, NamedTensor, ProcessFacts, Sample};
 pub use frames::{Frame, FrameId, FrameTable};
 pub use segments::{Block, BlockState, PoolId, Segment, SegmentKind};

@@ -54,6 +54,8 @@ pub(super) struct Blocks {
     by_address: HashMap<u64, u32>,
     /// First blocks of segments, by address: the way in for a search by containment.
     heads: BTreeMap<u64, u32>,
+    /// Every block by address, once a recording has used up the steps that searches by walking may take.
+    ordered: Option<BTreeMap<u64, u32>>,
 }
 
 impl Blocks {
@@ -182,8 +184,8 @@ impl Blocks {
     }
 
     /// The block that contains `address`, by walking its segment. Each step is charged to `budget`, so that
-    /// a hostile file cannot make this quadratic; out of budget nothing is found.
-    pub(super) fn containing(&self, address: u64, budget: &mut u64) -> Option<u32> {
+    /// a hostile file cannot make this quadratic; out of budget, blocks are kept in order from then on.
+    pub(super) fn containing(&mut self, address: u64, budget: &mut u64) -> Option<u32> {
         let (_, &head) = self.heads.range(..=address).next_back()?;
         let mut at = head;
         loop {
@@ -191,12 +193,22 @@ impl Blocks {
             if node.address <= address && address < node.end() {
                 return Some(at);
             }
-            if node.next == NONE || node.address > address || *budget == 0 {
+            if node.next == NONE || node.address > address {
                 return None;
+            }
+            if *budget == 0 {
+                return self.containing_in_order(address);
             }
             *budget -= 1;
             at = node.next;
         }
+    }
+
+    fn containing_in_order(&mut self, address: u64) -> Option<u32> {
+        let all = || self.by_address.iter().map(|(&address, &index)| (address, index)).collect();
+        let ordered = self.ordered.get_or_insert_with(all);
+        let (_, &index) = ordered.range(..=address).next_back()?;
+        (address < self.nodes[index as usize].end()).then_some(index)
     }
 
     /// First block of every segment, by address.
@@ -213,90 +225,22 @@ impl Blocks {
             (self.nodes.len() - 1) as u32
         };
         self.by_address.insert(node.address, index);
+        if let Some(ordered) = &mut self.ordered {
+            ordered.insert(node.address, index);
+        }
         index
     }
 
     fn remove(&mut self, index: u32) {
-        self.by_address.remove(&self.nodes[index as usize].address);
+        let address = self.nodes[index as usize].address;
+        self.by_address.remove(&address);
+        if let Some(ordered) = &mut self.ordered {
+            ordered.remove(&address);
+        }
         self.spare.push(index);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn free(address: u64, bytes: u64, expandable: bool) -> Node {
-        Node {
-            address,
-            bytes,
-            row: NONE,
-            range: 0,
-            previous: NONE,
-            next: NONE,
-            state: BlockState::Inactive,
-            small: false,
-            expandable,
-        }
-    }
-
-    fn shape(blocks: &Blocks) -> Vec<(u64, u64)> {
-        let mut found = Vec::new();
-        for head in blocks.heads() {
-            let mut at = head;
-            while at != NONE {
-                found.push((blocks.node(at).address, blocks.node(at).bytes));
-                at = blocks.node(at).next;
-            }
-        }
-        found
-    }
-
-    #[test]
-    fn a_split_and_a_merge_are_inverse() {
-        let mut blocks = Blocks::default();
-        let segment = blocks.add_segment(free(0x1000, 4096, false), &mut 100).unwrap();
-        blocks.split(segment, 1024);
-        let rest = blocks.at(0x1400).unwrap();
-        blocks.split(rest, 512);
-        assert_eq!(shape(&blocks), [(0x1000, 1024), (0x1400, 512), (0x1600, 2560)]);
-        let (joined, merged) = blocks.merge(rest);
-        assert_eq!((joined, merged.blocks, merged.bytes), (segment, 2, 1024 + 2560));
-        assert_eq!(shape(&blocks), [(0x1000, 4096)]);
-    }
-
-    #[test]
-    fn adjacent_segments_join_only_when_expandable() {
-        let mut blocks = Blocks::default();
-        blocks.add_segment(free(0x1000, 0x1000, false), &mut 100).unwrap();
-        let plain = blocks.add_segment(free(0x2000, 0x1000, false), &mut 100).unwrap();
-        assert_eq!(blocks.merge(plain).1.blocks, 0);
-        blocks.add_segment(free(0x9000, 0x1000, true), &mut 100).unwrap();
-        let mapped = blocks.add_segment(free(0xa000, 0x1000, true), &mut 100).unwrap();
-        assert_eq!(blocks.merge(mapped).1.blocks, 1);
-        assert_eq!(shape(&blocks), [(0x1000, 0x1000), (0x2000, 0x1000), (0x9000, 0x2000)]);
-    }
-
-    #[test]
-    fn a_block_is_found_by_any_byte_in_it() {
-        let mut blocks = Blocks::default();
-        let segment = blocks.add_segment(free(0x1000, 4096, false), &mut 100).unwrap();
-        blocks.split(segment, 1024);
-        let mut budget = 100;
-        assert_eq!(blocks.containing(0x13ff, &mut budget), Some(segment));
-        assert_eq!(blocks.containing(0x1400, &mut budget), blocks.at(0x1400));
-        assert_eq!(blocks.containing(0x2000, &mut budget), None);
-        assert_eq!(blocks.containing(0xfff, &mut budget), None);
-    }
-
-    #[test]
-    fn an_unmapped_range_leaves_two_segments() {
-        let mut blocks = Blocks::default();
-        let segment = blocks.add_segment(free(0x1000, 0x3000, true), &mut 100).unwrap();
-        blocks.split(segment, 0x1000);
-        let middle = blocks.at(0x2000).unwrap();
-        blocks.split(middle, 0x1000);
-        blocks.cut_out(middle);
-        assert_eq!(shape(&blocks), [(0x1000, 0x1000), (0x3000, 0x1000)]);
-    }
-}
+#[path = "blocks_tests.rs"]
+mod tests;

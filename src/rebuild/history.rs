@@ -125,8 +125,8 @@ pub struct OomEvent {
     pub event: u64,
     /// The rounded request, as the event states it.
     pub size: u64,
-    /// Free bytes of the device at that moment, as the event states it.
-    pub device_free_bytes: u64,
+    /// Free bytes of the device at that moment, if the event states them.
+    pub device_free_bytes: Option<u64>,
     /// Stream of the request.
     pub stream: u64,
     /// Stack of the request.

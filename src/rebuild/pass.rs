@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Action, BlockState, DeviceTrace, Events, PoolId, SegmentKind, StackId, Trace, Warnings};
+use crate::model::{
+    Action, BlockState, DeviceTrace, Events, FREE_UNKNOWN, PoolId, SegmentKind, StackId, Trace, Warnings,
+};
 
 use super::blocks::{Blocks, Node};
 use super::history::{History, NONE, OomEvent};
@@ -144,7 +146,7 @@ impl<'a, O: Observer> Pass<'a, O> {
             Action::Oom => self.history.ooms.push(OomEvent {
                 event: index as u64,
                 size,
-                device_free_bytes: address,
+                device_free_bytes: Some(address).filter(|&free| free != FREE_UNKNOWN),
                 stream: events.stream(index),
                 stack: events.stacks[index],
                 usage: self.usage,

@@ -238,6 +238,7 @@ fn oom_row(at: &Fragmentation) -> OomRow {
         allocated_bytes: at.allocated_bytes,
         pending_free_bytes: at.pending_free_bytes,
         line: Some("train.py:100 step".to_owned()),
+        ..OomRow::default()
     }
 }
 

@@ -275,10 +275,14 @@ pub struct OomRow {
     pub event: u64,
     /// The rounded request.
     pub requested_bytes: u64,
+    /// What the driver was asked for to serve it.
+    pub segment_bytes: u64,
     /// Free bytes of the device, when recorded.
     pub device_free_bytes: Option<u64>,
     /// See the contract: `capacity`, `fragmentation`, ...
     pub verdict: String,
+    /// Where the verdict is `memory-cap`: why the limited memory was not enough. Otherwise the verdict again.
+    pub cause: String,
     /// The arithmetic that proves the verdict, as sentences.
     pub explanation: Vec<String>,
     /// Largest free block of the same stream and pool.
@@ -291,6 +295,21 @@ pub struct OomRow {
     pub allocated_bytes: u64,
     /// Pending frees.
     pub pending_free_bytes: u64,
+    /// Free inside segments of the request's pool.
+    pub slack_bytes: u64,
+    /// Free in other pools.
+    pub private_pool_free_bytes: u64,
+    /// How much is missing even if all free memory were in one piece; with a limit that is not known, the most
+    /// that may be.
+    pub missing_bytes: u64,
+    /// The limit that refused, when known.
+    pub cap_bytes: Option<u64>,
+    /// Held outside the allocator, when the size of the device is known.
+    pub outside_bytes: Option<u64>,
+    /// Stream of the request, raw pointer value.
+    pub stream: u64,
+    /// Pool of the request, two numbers.
+    pub pool: (u64, u64),
     /// Line of the failing request.
     pub line: Option<String>,
 }

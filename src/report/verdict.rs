@@ -101,7 +101,7 @@ pub(super) fn device_caveats(device: &DeviceReport) -> Vec<String> {
     caveats
 }
 
-/// What to try, most promising first, from the findings; a general hint where no rule fired.
+/// What to try, most promising first, from the findings.
 pub(super) fn remedies(trace: &TraceReport, device: &DeviceReport) -> Vec<String> {
     let rank = |severity: &str| match severity {
         "error" => 0,
@@ -111,35 +111,9 @@ pub(super) fn remedies(trace: &TraceReport, device: &DeviceReport) -> Vec<String
     let mut findings: Vec<_> =
         trace.findings.iter().filter(|f| f.device == device.device && !f.remedy.is_empty()).collect();
     findings.sort_by_key(|finding| rank(finding.severity));
-    if !findings.is_empty() {
-        let mut remedies: Vec<String> = findings.into_iter().map(|finding| finding.remedy.clone()).collect();
-        remedies.dedup();
-        return remedies;
-    }
-    general_remedy(trace, device).into_iter().collect()
-}
-
-fn general_remedy(trace: &TraceReport, device: &DeviceReport) -> Option<String> {
-    let verdict = device.ooms.last()?.verdict.as_str();
-    let expandable = trace.allocator_conf.contains("expandable_segments:True");
-    let advice = match verdict {
-        "fragmentation" if !expandable => {
-            "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or move what pins the holes to the start of the job"
-        }
-        "fragmentation" => {
-            "expandable segments are on already: free what pins the holes, or allocate it first"
-        }
-        "capacity" | "near-capacity" | "huge-request" => {
-            "shrink what the first lines of the table hold: batch, sequence, checkpointing, sharding; no allocator setting helps"
-        }
-        "memory-cap" => "raise or remove the memory fraction set for this process",
-        "pending-at-oom" => "synchronise before this request, or use fewer record_stream calls",
-        "outside-allocator" => {
-            "look with nvidia-smi for other processes, and count NCCL, cuBLAS and CUDA contexts"
-        }
-        _ => return None,
-    };
-    Some(advice.to_owned())
+    let mut remedies: Vec<String> = findings.into_iter().map(|finding| finding.remedy.clone()).collect();
+    remedies.dedup();
+    remedies
 }
 
 #[cfg(test)]
@@ -172,17 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_is_on_is_not_recommended() {
-        let mut report = fixtures::oom();
-        let trace = &mut report.traces[0];
-        trace.findings.clear();
-        assert!(remedies(trace, &trace.devices[0])[0].starts_with("set PYTORCH_CUDA_ALLOC_CONF"));
-        trace.allocator_conf = "expandable_segments:True".to_owned();
-        assert!(remedies(trace, &trace.devices[0])[0].starts_with("expandable segments are on"));
-    }
-
-    #[test]
-    fn findings_speak_before_general_advice_errors_first() {
+    fn remedies_come_from_findings_errors_first() {
         let report = fixtures::oom();
         let trace = &report.traces[0];
         let remedies = remedies(trace, &trace.devices[0]);

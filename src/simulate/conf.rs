@@ -167,7 +167,8 @@ impl Conf {
     }
 
     /// Size of the segment that a rounded request obtains.
-    pub(super) fn segment_bytes(&self, rounded: u64) -> u64 {
+    #[must_use]
+    pub fn segment_bytes(&self, rounded: u64) -> u64 {
         const MIN_LARGE: u64 = 10 * MIB;
         match rounded {
             0..=MIB => 2 * MIB,
@@ -177,8 +178,20 @@ impl Conf {
     }
 
     /// Granule of expandable segments.
-    pub(super) fn granule_bytes(&self, small: bool) -> u64 {
+    #[must_use]
+    pub fn granule_bytes(&self, small: bool) -> u64 {
         if small { 2 * MIB } else { self.large_segment_bytes }
+    }
+
+    /// Whether a free block of `found` bytes may serve a request of `rounded` bytes: `max_split_size` keeps
+    /// oversize blocks for oversize requests of about their size.
+    #[must_use]
+    pub fn may_serve(&self, rounded: u64, found: u64) -> bool {
+        if rounded < self.max_split_bytes {
+            rounded <= found && found < self.max_split_bytes
+        } else {
+            rounded <= found && found < rounded.saturating_add(self.max_non_split_rounding_bytes)
+        }
     }
 }
 

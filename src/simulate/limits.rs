@@ -35,12 +35,13 @@ pub fn recorded_limit(
         return Some(Limit::cap((share * total as f64) as u64));
     }
     let Some(oom) = oom else { return Some(Limit::cap(held)) };
-    if oom.device_free_bytes >= conf.segment_bytes(conf.round(oom.size)) {
+    let Some(free) = oom.device_free_bytes else { return Some(Limit::cap(held)) };
+    if free >= conf.segment_bytes(conf.round(oom.size)) {
         return Some(Limit::cap(held));
     }
     // Where the model needs more than the recording did, it gets that much more.
     let surplus = held.saturating_sub(baseline.recorded_peak_reserved_bytes);
-    let had = oom.usage.reserved_bytes.saturating_add(oom.device_free_bytes);
+    let had = oom.usage.reserved_bytes.saturating_add(free);
     Some(Limit { cap: None, physical: Some(had.saturating_add(surplus)) })
 }
 

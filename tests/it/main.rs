@@ -16,6 +16,7 @@ mod fragmentation;
 mod hostile;
 mod inputs;
 mod lines;
+mod oom;
 mod peak;
 mod pickles;
 mod program;

@@ -255,11 +255,15 @@ fn a_stated_fraction_makes_the_verdict_certain() {
         trace.process.other.insert("memory_fraction".to_owned(), fraction.into());
         report(&trace).devices[0].ooms[0].clone()
     };
-    let capped = verdict(0.25);
-    assert_eq!(capped.verdict, "memory-cap");
-    assert!(capped.explanation.iter().any(|text| text.contains("allows 50.0 MiB in all")), "{capped:?}");
-    // No limit was seen, but one may have been set since.
-    assert!(verdict(1.0).explanation.iter().any(|text| text.contains("or the driver refused")));
+    let capped = verdict(0.4);
+    assert_eq!((capped.verdict.as_str(), capped.cap_bytes), ("memory-cap", Some(80 * MIB)));
+    assert!(capped.explanation.iter().any(|text| text.contains("allows 80.0 MiB in all")), "{capped:?}");
+    // What is left of a higher limit and the free pieces would do together.
+    assert_eq!(verdict(0.45).verdict, "fragmentation");
+    // 64 MiB never fit into 50.
+    assert_eq!(verdict(0.25).verdict, "huge-request");
+    // The recorder saw no limit: then it was the driver.
+    assert_eq!(verdict(1.0).verdict, "driver-refused");
 }
 
 #[test]
@@ -338,7 +342,7 @@ fn the_program_shows_all_of_it() {
     };
     let summary = shown(&["analyze", &path]);
     for part in [
-        "at the OOM: optimizer state ",
+        "at the OOM: activation ",
         "4.0 MiB held by module train: CACHE.data[12]",
         "outside the allocator: 70.0 MiB",
     ] {

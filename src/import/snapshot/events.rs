@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::import::graph::{NodeId, Value, View, Word};
 use crate::import::pickle::known_action;
 use crate::import::rows::Row;
-use crate::model::{Action, DeviceId, StringId};
+use crate::model::{Action, DeviceId, FREE_UNKNOWN, StringId};
 
 use super::{Builder, DEVICES_MAX};
 
@@ -140,7 +140,10 @@ impl Builder<'_> {
     fn complete(&mut self, row: &mut Row, seen: &Seen) {
         match (row.action, seen.free) {
             (Action::Oom, Some(free)) => row.address = free,
-            (Action::Oom, None) => self.missing("device_free", "an event of an out-of-memory error"),
+            (Action::Oom, None) => {
+                row.address = FREE_UNKNOWN;
+                self.missing("device_free", "an event of an out-of-memory error");
+            }
             (Action::Other, _) => {}
             _ if !seen.address => self.missing("addr", "an event"),
             _ => {}

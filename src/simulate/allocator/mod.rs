@@ -172,14 +172,7 @@ impl<'a> Allocator<'a> {
                 candidates.find(|entry| !self.blocks.get(entry.2).expandable)?
             };
         }
-        let found = best.0;
-        let max_split = self.conf.max_split_bytes;
-        let is_oversize = if rounded < max_split {
-            found >= max_split
-        } else {
-            found >= rounded.saturating_add(self.conf.max_non_split_rounding_bytes)
-        };
-        if is_oversize {
+        if !self.conf.may_serve(rounded, best.0) {
             return None;
         }
         self.blocks.groups[group as usize].free.remove(&best);
