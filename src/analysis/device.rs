@@ -6,10 +6,12 @@ use crate::error::Result;
 use crate::findings::{self, DeviceFacts, Finding, JudgedOom, Scene, States, judge_all};
 use crate::model::{DeviceTrace, Trace, Warnings};
 use crate::rebuild::{History, Moment, NONE, OomEvent, State, rebuild};
-use crate::report::{DeviceReport, Fragmentation, FragmentationRow, HelpRow, HistoryRow, OomRow, Timeline};
+use crate::report::{
+    CategoryTable, DeviceReport, Fragmentation, FragmentationRow, HelpRow, HistoryRow, OomRow, Timeline,
+};
 use crate::tables::{
-    self, GroupBy, Grouping, INFERENCE_RULE, LINE_RULE, LineTable, MODULE_RULE, StepTable, TimelineExtent,
-    WindowUsage, pools,
+    self, Categories, GroupBy, Grouping, INFERENCE_RULE, LINE_RULE, LineTable, MODULE_RULE, StepTable,
+    TimelineExtent, WindowUsage, pools,
 };
 
 use super::{Options, findings as told, recorded, rows, whatif};
@@ -85,12 +87,12 @@ pub(super) fn analyze(trace: &Trace, device: &DeviceTrace, options: &Options) ->
         lines: table.rows(trace, &grouping, options.top).into_iter().map(rows::line).collect(),
         lines_left_out: options.top.map_or(0, |top| table.entries.len().saturating_sub(top)) as u64,
         unattributed: rows::figures(&table.unattributed),
+        categories: work.categories(scene.categories()),
         ooms: ooms.iter().map(|judged| work.oom(judged)).collect(),
         steps: rows::steps(&steps),
         pools: pools(&at_peak).into_iter().map(|row| rows::pool(&row)).collect(),
         modules: tables::modules(device, &history, &grouping).map(|table| recorded::modules(trace, table)),
-        census: tables::names(trace, device, &history)
-            .map(|names| recorded::census(trace, &history, &grouping, names)),
+        census: scene.names().map(|names| recorded::census(trace, &history, &grouping, names)),
         outside: readings.as_ref().and_then(recorded::outside),
         self_check,
         what_would_help,
@@ -158,6 +160,13 @@ impl Work<'_> {
         let figures = tables::fragmentation(state, moment, self.grouping)?;
         let causes = tables::causes(state, self.main_stream);
         Ok(rows::fragmentation(self.trace, self.grouping, figures, causes, self.main_stream))
+    }
+
+    fn categories(&self, categories: &Categories) -> CategoryTable {
+        let oom = self.ooms().last().map(|oom| Moment(oom.event));
+        let peak = self.usage.peaks.allocated.moment;
+        let figures = tables::category_figures(categories, self.history, &self.window, peak, oom);
+        rows::categories(categories, &figures)
     }
 
     /// Replays other settings where memory ran out or much of it lay unused, and where that is quick.

@@ -4,11 +4,12 @@ use crate::findings::JudgedOom;
 use crate::model::{ProcessFacts, SegmentKind, Trace, Warning};
 use crate::rebuild::{Peaks, Usage};
 use crate::report::{
-    ByCause, Four, Fragmentation, LineFigures, LineRow, OomRow, PinRow, PoolRow, StepRow, StepsRow, Timeline,
-    TimelineMark, WarningRow,
+    ByCause, CategoryTable, CategoryTableRow, Four, Fragmentation, LineFigures, LineRow, OomRow, PinRow,
+    PoolRow, StepRow, StepsRow, Timeline, TimelineMark, WarningRow,
 };
 use crate::tables::{
-    self, Band, Causes, Figures, GroupKey, Grouping, LineTableRow, MarkReason, Pin, PoolUse, StepTable,
+    self, Band, Categories, CategoryFigures, Causes, Figures, GroupKey, Grouping, LineTableRow, MarkReason,
+    Pin, PoolUse, StepTable,
 };
 use crate::units::Bytes;
 
@@ -35,6 +36,23 @@ pub(super) fn process(facts: &ProcessFacts) -> Vec<(String, String)> {
         ("events lost by the recorder", number(Some(facts.lost_events).filter(|&lost| lost > 0))),
     ];
     named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+pub(super) fn categories(categories: &Categories, figures: &[CategoryFigures]) -> CategoryTable {
+    let row = |figures: &CategoryFigures| CategoryTableRow {
+        category: figures.category.name().to_owned(),
+        held_at_peak_bytes: figures.held_at_peak_bytes,
+        named_at_peak_bytes: figures.named_at_peak_bytes,
+        held_at_oom_bytes: figures.held_at_oom_bytes,
+        live_at_end_bytes: figures.live_at_end_bytes,
+        own_peak_bytes: figures.own_peak_bytes,
+        allocations: figures.allocations,
+    };
+    CategoryTable {
+        source: categories.source().to_owned(),
+        rule: categories.rule(),
+        rows: figures.iter().map(row).collect(),
+    }
 }
 
 pub(super) fn usage(usage: Usage) -> Four<u64> {

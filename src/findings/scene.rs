@@ -8,7 +8,9 @@ use std::sync::OnceLock;
 
 use crate::model::{DeviceId, DeviceTrace, PoolId, Settings, StackId, Trace};
 use crate::rebuild::{History, Moment, OomEvent, State};
-use crate::tables::{self, GroupKey, Grouping, Maker, Makers, Phases, Readings, StepTable, Streams, streams};
+use crate::tables::{
+    self, Categories, GroupKey, Grouping, Maker, Makers, Names, Phases, Readings, StepTable, Streams, streams,
+};
 
 use super::{LineBytes, Verdict};
 
@@ -73,6 +75,8 @@ pub struct States {
     survivors: OnceLock<Vec<usize>>,
     streams: OnceLock<Streams>,
     phases: OnceLock<Phases>,
+    names: OnceLock<Option<Names>>,
+    categories: OnceLock<Categories>,
 }
 
 impl Scene<'_> {
@@ -151,6 +155,21 @@ impl Scene<'_> {
     pub fn phases(&self) -> &Phases {
         let found = || tables::phases(self.trace, self.device, self.history, self.lines);
         self.states.phases.get_or_init(found)
+    }
+
+    /// What the recorder's censuses say; `None` without a census of this device.
+    #[must_use]
+    pub fn names(&self) -> Option<&Names> {
+        let found = || tables::names(self.trace, self.device, self.history);
+        self.states.names.get_or_init(found).as_ref()
+    }
+
+    /// What every allocation is for: by name where a census tells, else derived.
+    #[must_use]
+    pub fn categories(&self) -> &Categories {
+        self.states.categories.get_or_init(|| {
+            tables::categories(self.trace, self.device, self.history, self.phases(), self.names())
+        })
     }
 
     /// The line that allocation `row` is charged to, with `bytes`; `None` when no line is known.

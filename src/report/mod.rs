@@ -4,6 +4,7 @@
 //! figure arrives finished. Every renderer escapes what comes from the trace, and the same report always
 //! gives the same bytes.
 
+mod categories;
 mod check;
 mod columns;
 pub mod escape;
@@ -32,6 +33,7 @@ mod verdict;
 mod whatif;
 mod wrap;
 
+pub use categories::{CategoryTable, CategoryTableRow};
 pub use check::{CheckReport, GatePart, GateRow, Outcome, check_junit, check_line, check_text};
 pub use explain::{explain_index, explain_json, explain_text};
 pub use json::{json, pretty};

@@ -142,6 +142,7 @@ fn device_blocks(
     verdict.extend(headline(device, style));
     let mut figures = counters(device, style);
     figures.extend(fragmentation(device));
+    figures.extend(device.categories.sentence(COLUMNS).map(|line| fit(&line)));
     let mut notes: Vec<String> =
         verdict::device_caveats(device).iter().map(|text| warning(text, style)).collect();
     notes.extend_from_slice(about_file);
@@ -239,22 +240,13 @@ fn optional(device: &DeviceReport) -> Vec<String> {
     lines
 }
 
-/// What only memlab's own recorder knows: kinds, the largest allocation's holder, memory outside.
+/// What only memlab's own recorder knows: the largest allocation's holder, memory outside.
 fn recorded(device: &DeviceReport) -> Vec<String> {
     let mut lines = Vec::new();
-    if let Some(census) = &device.census {
-        let categories = &census.categories;
-        let (moment, rows) = match &categories.at_oom {
-            Some(rows) => ("at the OOM", rows),
-            None => ("at the peak", &categories.at_peak),
-        };
-        let kinds: Vec<String> =
-            rows.iter().map(|row| format!("{} {}", terminal(&row.kind), Bytes(row.block_bytes))).collect();
-        lines.extend(wrap(&format!("by kind {moment}: {}", kinds.join(", ")), 2));
-        if let Some((holder, bytes)) = census.holders.first().and_then(|row| Some((row, row.bytes?))) {
-            let path = terminal(&holder.path);
-            lines.push(fit(&format!("  {} held by {}", Bytes(bytes), keep_end(&path, 70))));
-        }
+    let holder = device.census.as_ref().and_then(|census| census.holders.first());
+    if let Some((holder, bytes)) = holder.and_then(|row| Some((row, row.bytes?))) {
+        let path = terminal(&holder.path);
+        lines.push(fit(&format!("{} held by {}", Bytes(bytes), keep_end(&path, 70))));
     }
     if let Some(outside) = &device.outside {
         let (most, end) = (Bytes(outside.max_bytes), Bytes(outside.end_bytes));

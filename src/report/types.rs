@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 
+use super::categories::CategoryTable;
 use super::recorded::{CensusRow, ModulesRow, OutsideRow, SelfCheckRow};
 
 /// Version of the JSON that memlab prints.
@@ -101,6 +102,8 @@ pub struct DeviceReport {
     pub lines_left_out: u64,
     /// What has no user line.
     pub unattributed: LineFigures,
+    /// What the memory is for.
+    pub categories: CategoryTable,
     /// Failed requests.
     pub ooms: Vec<OomRow>,
     /// Steps.

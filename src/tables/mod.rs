@@ -6,6 +6,7 @@
 
 mod around;
 mod bursts;
+mod categories;
 mod causes;
 mod clock;
 mod flushes;
@@ -54,6 +55,10 @@ mod replay;
 
 pub use around::peaks_around;
 pub use bursts::{Burst, Bursts, Together, bursts};
+pub use categories::{
+    CATEGORY_RULE, Categories, Category, CategoryFigures, CategorySum, CategorySums, NAMED_RULE, categories,
+    category_figures,
+};
 pub use causes::{Causes, causes};
 pub use flushes::{Flush, FlushKind, flushes, is_collecting};
 pub use fragmentation::{Fragmentation, HoleClass, fragmentation};

@@ -3,6 +3,7 @@
 
 mod accounting;
 mod allocator_model;
+mod categories;
 mod check;
 mod cli;
 mod cli_files;

@@ -4,6 +4,7 @@
 
 use super::table::Page;
 use super::{code, prose, recorded};
+use crate::report::categories::CategoryTableRow;
 use crate::report::lines_table::bytes_of_other_lines;
 use crate::report::steps_table::{self, Shown};
 use crate::report::text::pin_label;
@@ -19,6 +20,7 @@ pub(super) fn device(page: &mut Page, device: &DeviceReport, pictures: bool) {
     counters(page, device);
     ooms(page, &device.ooms, room / 6);
     lines(page, device, room * 2 / 5);
+    categories(page, device, room / 10);
     recorded::sections(page, device, room / 4);
     fragmentation(page, device, room / 6);
     what_would_help(page, device, room / 10);
@@ -160,6 +162,47 @@ fn figures(figures: &LineFigures, on_stack: String, peak: u64) -> Vec<String> {
         Bytes(figures.total_bytes).to_string(),
         Bytes(figures.live_at_end_bytes).to_string(),
     ]
+}
+
+/// At the OOM only where there was one, named bytes only where a census names any.
+fn categories(page: &mut Page, device: &DeviceReport, share: usize) {
+    let table = &device.categories;
+    if table.rows.is_empty() {
+        return;
+    }
+    page.heading(3, "Categories");
+    let has_oom = table.rows.iter().any(|row| row.held_at_oom_bytes.is_some());
+    let has_names = table.rows.iter().any(|row| row.named_at_peak_bytes > 0);
+    let chosen = |cells: Vec<(bool, String)>| -> Vec<String> {
+        cells.into_iter().filter_map(|(is_shown, cell)| is_shown.then_some(cell)).collect()
+    };
+    let peak = device.peak.allocated_bytes;
+    let row = |row: &CategoryTableRow| {
+        chosen(vec![
+            (has_oom, Bytes(row.held_at_oom_bytes.unwrap_or(0)).to_string()),
+            (true, Bytes(row.held_at_peak_bytes).to_string()),
+            (true, percent(row.held_at_peak_bytes, peak)),
+            (has_names, Bytes(row.named_at_peak_bytes).to_string()),
+            (true, Bytes(row.own_peak_bytes).to_string()),
+            (true, Count(row.allocations).to_string()),
+            (true, Bytes(row.live_at_end_bytes).to_string()),
+            (true, prose(&row.label())),
+        ])
+    };
+    let header = [
+        (has_oom, "at the OOM"),
+        (true, "at the peak"),
+        (true, "share"),
+        (has_names, "of it named"),
+        (true, "own peak"),
+        (true, "allocations"),
+        (true, "live at end"),
+        (true, "category"),
+    ];
+    let header: Vec<&str> = header.iter().filter(|cell| cell.0).map(|cell| cell.1).collect();
+    let rows: Vec<Vec<String>> = table.rows.iter().map(row).collect();
+    page.table(&header, header.len() - 1, &rows, &[], share);
+    page.block(&prose(&table.rule));
 }
 
 fn fragmentation(page: &mut Page, device: &DeviceReport, share: usize) {
