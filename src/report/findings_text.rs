@@ -1,11 +1,13 @@
 //! Findings in the terminal summary: one line each as far as there is room, and the rest by name.
 
-use super::columns::{Align, aligned};
 use super::escape::{keep_start, terminal};
 use super::style::Style;
 use super::told;
 use super::types::FindingRow;
-use crate::units::Bytes;
+use super::wrap::broken;
+
+/// Lines that a finding may take where there is room for all.
+const MOST_LINES: usize = 2;
 
 /// `findings`, most serious first, on at most `room` lines (at least one) of `columns` columns.
 pub(super) fn findings_lines(
@@ -17,29 +19,28 @@ pub(super) fn findings_lines(
     if findings.is_empty() {
         return Vec::new();
     }
+    let room = room.max(1);
     let serious = findings.iter().take_while(|finding| told::is_serious(finding)).count();
-    let alone = match room.max(1) {
-        room if findings.len() <= room => findings.len(),
-        room => serious.min(room - 1),
+    let alone = if findings.len() <= room { findings.len() } else { serious.min(room - 1) };
+    let rest = by_name(&findings[alone..], alone, columns);
+    let width = findings[..alone].iter().map(|finding| finding.severity.len()).max().unwrap_or(0);
+    let whole = |limit: usize| -> Vec<Vec<String>> {
+        findings[..alone].iter().map(|finding| told_in(finding, width, limit, columns)).collect()
     };
-    let rows: Vec<_> = findings[..alone].iter().map(|finding| row(finding)).collect();
-    let align = [Align::Left, Align::Left, Align::Right, Align::Left];
-    let mut lines: Vec<String> = aligned(&align, &rows)
-        .into_iter()
-        .zip(findings)
-        .map(|(line, finding)| painted(&keep_start(&line, columns), finding, style))
-        .collect();
-    lines.extend(by_name(&findings[alone..], alone, columns));
-    lines
+    let lines_of =
+        |told: &[Vec<String>]| told.iter().map(Vec::len).sum::<usize>() + usize::from(rest.is_some());
+    let told = Some(whole(MOST_LINES)).filter(|told| lines_of(told) <= room).unwrap_or_else(|| whole(1));
+    let painted = |(lines, finding): (Vec<String>, &&FindingRow)| {
+        lines.into_iter().map(|line| painted(&line, finding, style)).collect::<Vec<_>>()
+    };
+    told.into_iter().zip(findings).flat_map(painted).chain(rest).collect()
 }
 
-fn row(finding: &FindingRow) -> Vec<String> {
-    vec![
-        finding.severity.to_owned(),
-        terminal(&finding.rule).into_owned(),
-        Bytes(finding.bytes).to_string(),
-        terminal(&finding.title).into_owned(),
-    ]
+/// One finding on at most `limit` lines; `width` is that of the longest severity.
+fn told_in(finding: &FindingRow, width: usize, limit: usize, columns: usize) -> Vec<String> {
+    let title = terminal(&finding.title);
+    let text = format!("{:width$}  {}: {title}", finding.severity, terminal(&finding.rule));
+    broken(&text, limit, columns, width + 2)
 }
 
 fn painted(line: &str, finding: &FindingRow, style: Style) -> String {
@@ -95,10 +96,7 @@ mod tests {
         let findings = [finding("growth", "error"), finding("rounding-waste", "info")];
         assert_eq!(
             lines(&findings, 2),
-            [
-                "error  growth          5.0 MiB  Something is so",
-                "info   rounding-waste  5.0 MiB  Something is so"
-            ]
+            ["error  growth: Something is so", "info   rounding-waste: Something is so"]
         );
         assert!(lines(&[], 5).is_empty());
     }
@@ -116,6 +114,15 @@ mod tests {
             lines(&findings, 0),
             ["also found:  growth, capacity, idle-cache (2), pending-free, a, b, c, d, e"]
         );
+    }
+
+    #[test]
+    fn a_long_title_takes_a_second_line_where_there_is_room() {
+        let long = FindingRow { title: "word ".repeat(30), ..finding("growth", "error") };
+        let two = lines(std::slice::from_ref(&long), 2);
+        assert!(two.len() == 2 && two[1].starts_with("       word") && !two[1].ends_with('…'), "{two:?}");
+        let one = lines(&[long.clone(), long], 3);
+        assert!(one.len() == 2 && one[0].ends_with('…'), "{one:?}");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::style::Style;
 use super::told;
 use super::types::{DeviceReport, Four, Fragmentation, LineRow, PinRow, TraceReport};
 use super::verdict;
+use super::wrap::broken;
 use crate::units::{Bytes, Count, percent};
 
 const COLUMNS: usize = 100;
@@ -74,19 +75,7 @@ fn fit(line: &str) -> String {
 
 /// `text` on at most `limit` lines, later ones indented; what does not fit ends in an ellipsis.
 fn wrap(text: &str, limit: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let current = lines.len() - 1;
-        let used = lines[current].chars().count();
-        let fits = used + 1 + word.chars().count() <= COLUMNS;
-        if used == 0 || fits || lines.len() == limit {
-            let separator = if used == 0 { "" } else { " " };
-            lines[current].extend([separator, word]);
-        } else {
-            lines.push(format!("  {word}"));
-        }
-    }
-    lines.iter().map(|line| fit(line)).collect()
+    broken(text, limit, COLUMNS, 2)
 }
 
 fn head(trace: &TraceReport) -> String {

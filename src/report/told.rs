@@ -42,13 +42,16 @@ pub(super) fn line_label(line: &FindingLine) -> String {
     row.label()
 }
 
-/// The figures that prove `finding`, as words with their value: `stranded 900.0 MiB`, sizes first. Lists and
-/// tables are left to the JSON.
+/// The figures that prove `finding`, as words with their value: `stranded 900.0 MiB`, sizes first. Sizes of
+/// nothing, lists and tables are left to the JSON.
 pub(super) fn figures(finding: &FindingRow) -> Vec<String> {
     let is_size = |name: &str| name.ends_with("_bytes") || name.contains("_bytes_");
     let sizes = finding.evidence.iter().filter(|(name, _)| is_size(name));
     let others = finding.evidence.iter().filter(|(name, _)| !is_size(name));
     let told = |(name, value): (&String, &Value)| {
+        if is_size(name) && value.as_u64() == Some(0) {
+            return None;
+        }
         let label = name.strip_suffix("_bytes").unwrap_or(name).replace("_bytes_", "_").replace('_', " ");
         Some(format!("{label} {}", shown(value, is_size(name))?))
     };
@@ -97,6 +100,7 @@ mod tests {
             ("share", 0.5.into()),
             ("slope_bytes_per_step", 1024.into()),
             ("saved_bytes", (-2048).into()),
+            ("wasted_bytes", 0.into()),
             ("conf", "a:b".into()),
         ] {
             finding.evidence.insert(name.to_owned(), value);

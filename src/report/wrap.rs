@@ -3,6 +3,8 @@
 //! Owns line breaking only. Text that comes from a trace must be escaped before it gets here; words that are
 //! longer than a line stay whole. Tables and code blocks are left as they stand.
 
+use super::escape::keep_start;
+
 /// `text` with no line longer than `width` characters, as far as its words allow; no newline at the end.
 pub(super) fn wrapped(text: &str, width: usize) -> String {
     let mut lines = Lines { done: Vec::new(), width };
@@ -24,6 +26,30 @@ pub(super) fn wrapped(text: &str, width: usize) -> String {
     }
     lines.paragraph(&paragraph);
     lines.done.join("\n")
+}
+
+/// `text` on at most `limit` lines of `width` characters, the later ones indented; what does not fit ends in an
+/// ellipsis.
+pub(super) fn broken(text: &str, limit: usize, width: usize, indent: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for word in text.split(' ') {
+        let current = lines.len() - 1;
+        let length = word.chars().count();
+        if used == 0 || used + 1 + length <= width || lines.len() == limit {
+            let separator = if used == 0 { "" } else { " " };
+            lines[current].extend([separator, word]);
+            used += separator.len() + length;
+            // More of it would not be seen.
+            if lines.len() == limit && used > width {
+                break;
+            }
+        } else {
+            lines.push(format!("{}{word}", " ".repeat(indent)));
+            used = indent + length;
+        }
+    }
+    lines.iter().map(|line| keep_start(line.trim_end(), width).into_owned()).collect()
 }
 
 /// By how much the later lines of a list item are indented; 0 for a line that begins none.
@@ -80,6 +106,12 @@ mod tests {
         assert_eq!(wrapped("- one two three\n- four", 9), "- one two\n  three\n- four");
         assert_eq!(wrapped("12. one two", 8), "12. one\n    two");
         assert_eq!(wrapped("3 MiB or more", 7), "3 MiB\nor more");
+    }
+
+    #[test]
+    fn what_does_not_fit_into_its_lines_ends_in_an_ellipsis() {
+        assert_eq!(broken("one two three four", 2, 9, 2), ["one two", "  three …"]);
+        assert_eq!(broken("one two", 1, 20, 2), ["one two"]);
     }
 
     #[test]

@@ -187,16 +187,17 @@ fn title(scene: &Scene<'_>, ghosts: &Ghosts, losses: &Losses, worst: Lack) -> St
     }
 }
 
-/// What is not known, and how to record it.
+/// How to record it, and what is not known without.
 fn remedy(scene: &Scene<'_>, ghosts: &Ghosts, losses: &Losses, worst: Lack) -> String {
     let unknown = match (ghosts.allocations, ghosts.at_peak_frameless_bytes) {
         (0, _) => String::new(),
-        (_, 0) => "Not known: an earlier, higher peak. ".to_owned(),
-        (_, bytes) => {
-            format!("Not known: the lines of {} at the peak, and an earlier, higher peak. ", Bytes(bytes))
-        }
+        (_, 0) => " Not known is whether there was a higher peak before.".to_owned(),
+        (_, bytes) => format!(
+            " Not known are the lines of {} at the peak, and whether there was a higher one before.",
+            Bytes(bytes)
+        ),
     };
-    unknown + &how_to_record(scene, ghosts, losses, worst)
+    how_to_record(scene, ghosts, losses, worst) + &unknown
 }
 
 fn how_to_record(scene: &Scene<'_>, ghosts: &Ghosts, losses: &Losses, worst: Lack) -> String {

@@ -24,7 +24,7 @@ pub(crate) static RULE: Rule = Rule {
             an event inside `backward()` or `grad()` (on this device, or at the same time on another) and the next \
             event of the calling thread, or in a range, mark or label that says so;\n\
             - `setting`: everything else.\n\n\
-            `info` when the cause is `backward`, else `warning`. Nothing is said when at least nine tenths are \
+            `warning` when the cause is `setting`, else `info`: of a late beginning `history-incomplete` warns. Nothing is said when at least nine tenths are \
             `backward` and the recorder named the modules of such allocations: then it is known whose they are.",
         why: "Up to a tenth is usual even in good recordings: buffers of libraries, what was live before the first \
             event. Above that a table of lines cannot be read without knowing what is missing in it.",
@@ -75,7 +75,7 @@ fn find(scene: &Scene<'_>) -> Result<Vec<Finding>> {
     let charged = frameless.iter().filter(|&&row| scene.lines.inferred.get(row) == Some(&true));
     let lines = scene.by_line(charged.map(|&row| (row, rows.block_bytes[row])));
     let cause = cause(missing);
-    let severity = if cause == "backward" { Severity::Info } else { Severity::Warning };
+    let severity = if cause == "setting" { Severity::Warning } else { Severity::Info };
     let finding =
         Finding::new(&RULE, severity, scene.id(), bytes, title(scene, missing, cause, takes_stacks))
             .lines(lines)
@@ -190,15 +190,18 @@ fn title(scene: &Scene<'_>, missing: Missing, cause: &str, takes_stacks: bool) -
     };
     match cause {
         "before-recording" => {
-            format!("{head}: {} of it were allocated before the recording began", part(missing.before, total))
+            format!(
+                "{head}: {} of them were allocated before the recording began",
+                part(missing.before, total)
+            )
         }
         "setting" if takes_stacks => format!(
-            "{head}: {} of it come from a thread without Python code, which the recording's setting leaves out",
+            "{head}: {} of them come from a thread without Python code, which the recording's setting leaves out",
             part(missing.setting, total)
         ),
         "setting" => format!("{head}: the recording's setting leaves stacks out"),
         _ => format!(
-            "{head}: {} of it were allocated by the backward pass, and {} of that is charged to the line that called it",
+            "{head}: {} of them were allocated by the backward pass, and {} of these are charged to the line that called it",
             part(missing.backward, total),
             part(missing.inferred, missing.backward)
         ),
@@ -284,7 +287,7 @@ mod tests {
         let found = rule(&three(300, 100, 200));
         let evidence = &found[0].evidence;
         assert_eq!(evidence["cause"], "before-recording");
-        assert_eq!(found[0].severity, Severity::Warning);
+        assert_eq!(found[0].severity, Severity::Info);
         let bytes = ["before_recording_bytes", "setting_bytes", "backward_bytes", "frameless_bytes"];
         let mib = bytes.map(|name| evidence[name].as_u64().unwrap() / MIB);
         assert_eq!(mib, [300, 0, 200, 500]);
@@ -306,7 +309,7 @@ mod tests {
         assert!(found[0].remedy.contains("thread without Python"), "{}", found[0].remedy);
         let none = TraceBuilder::new().segment_alloc(A, 20 * MIB).alloc(A, 20 * MIB).build();
         let found = rule(&none);
-        assert_eq!(found[0].evidence["cause"], "setting");
+        assert_eq!((&found[0].evidence["cause"], found[0].severity), (&"setting".into(), Severity::Warning));
         assert!(found[0].remedy.contains("context=\"all\""), "{}", found[0].remedy);
     }
 
