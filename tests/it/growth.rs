@@ -1,14 +1,9 @@
-//! Growth and reference cycles: real recordings of three leaks and of much that is none, and two thousand
-//! generated ones.
+//! Growth and reference cycles: real recordings of leaks, and of much that is none. Generated ones are in
+//! `src/findings/growth/thousand.rs`.
 
-use memlab::findings::{Check, Finding, Scene, States, rule};
-use memlab::model::Trace;
-use memlab::rebuild::rebuild;
 use memlab::report::FindingRow;
-use memlab::tables::{GroupBy, Grouping, steps};
 
 use crate::inputs::{analyzed, analyzed_path, testdata};
-use crate::programs::{LEAK, Leak, Program};
 
 const MIB: u64 = 1 << 20;
 
@@ -249,78 +244,4 @@ fn public_recordings_do_not_grow() {
             .collect();
         assert!(found.is_empty(), "{}: {found:?}", path.display());
     }
-}
-
-#[test]
-fn of_a_thousand_programs_without_a_leak_at_most_ten_seem_to_leak() {
-    let wrong: Vec<String> = over_seeds(1_000, |seed| {
-        let found = found(&Program::new(seed).without_leak(), &["growth", "reference-cycle"]);
-        found.into_iter().next().map(|finding| format!("seed {seed}: {}", finding.title))
-    });
-    assert!(wrong.len() <= 10, "{} of 1000: {wrong:#?}", wrong.len());
-}
-
-#[test]
-fn of_a_thousand_programs_that_leak_a_block_per_step_at_least_990_are_found_on_the_right_line() {
-    let missed: Vec<String> = over_seeds(1_000, |seed| {
-        let mut program = Program::new(1_000_000 + seed);
-        let leak = program.leaks_every(1);
-        miss(&program, &leak)
-    });
-    assert!(missed.len() <= 10, "{} of 1000: {missed:#?}", missed.len());
-}
-
-#[test]
-fn a_block_in_every_second_or_third_step_is_found_alike() {
-    let missed: Vec<String> = over_seeds(200, |seed| {
-        let mut program = Program::new(2_000_000 + seed);
-        let leak = program.leaks_every(2 + seed % 2);
-        miss(&program, &leak)
-    });
-    assert!(missed.len() <= 2, "{} of 200: {missed:#?}", missed.len());
-}
-
-fn miss(program: &Program, leak: &Leak) -> Option<String> {
-    let found = found(&program.with(leak), &["growth"]);
-    let seen = found.first().and_then(|finding| finding.lines.first()).map(|line| line.line);
-    (seen != Some(LEAK)).then(|| {
-        let title = found.first().map(|finding| finding.title.as_str());
-        format!("seed {}, {} steps, {leak:?}: {title:?}", program.seed, program.steps)
-    })
-}
-
-/// Runs `of` for many seeds, on two threads.
-fn over_seeds(count: u64, of: impl Fn(u64) -> Option<String> + Sync) -> Vec<String> {
-    let half = |from: u64| (from..count).step_by(2).filter_map(&of).collect::<Vec<_>>();
-    std::thread::scope(|scope| {
-        let other = scope.spawn(|| half(1));
-        let mut all = half(0);
-        all.extend(other.join().expect("no test thread panics"));
-        all
-    })
-}
-
-/// What the rules called `names` find.
-fn found(trace: &Trace, names: &[&str]) -> Vec<Finding> {
-    let device = &trace.devices[0];
-    let history = rebuild(trace, device);
-    let lines = Grouping::build(trace, device, &history, GroupBy::Line);
-    let steps = steps(trace, device, &history);
-    let scene = Scene {
-        trace,
-        device,
-        history: &history,
-        lines: &lines,
-        steps: &steps,
-        ooms: &[],
-        total_bytes: None,
-        readings: None,
-        setting: None,
-        states: States::default(),
-    };
-    let find = |name: &&str| match rule(name).unwrap().check {
-        Check::Device(check) => check(&scene).unwrap(),
-        _ => panic!("{name} is a rule over one device"),
-    };
-    names.iter().flat_map(find).collect()
 }

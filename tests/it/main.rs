@@ -25,7 +25,6 @@ mod oomlog;
 mod peak;
 mod pickles;
 mod program;
-mod programs;
 mod properties;
 mod recorded;
 mod reserved;

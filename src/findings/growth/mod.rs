@@ -8,9 +8,13 @@
 mod chance;
 mod grown;
 mod leak;
+#[cfg(test)]
+mod programs;
 mod rhythm;
 mod rising;
 mod slope;
+#[cfg(test)]
+mod thousand;
 mod words;
 
 pub(super) use grown::{Grown, bytes_of};

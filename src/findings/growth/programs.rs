@@ -1,43 +1,54 @@
 //! Generated programs: what a training job does with memory, with and without a leak. Everything follows from a
 //! seed.
 
-use memlab::model::{Annotation, DeviceId, Trace, TraceBuilder};
-
-use crate::inputs::Seeded;
+use crate::model::{Action, Annotation, DeviceId, Trace, TraceBuilder};
 
 const MIB: u64 = 1 << 20;
 
+/// A seeded generator (SplitMix64): the same numbers on every machine.
+struct Seeded(u64);
+
+impl Seeded {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) % limit.max(1) as u64) as usize
+    }
+}
+
 /// The line that leaks.
-pub(crate) const LEAK: u64 = 999;
+pub(super) const LEAK: u64 = 999;
 
 /// A leak: one block of `bytes` in every `every`th step from `from` on.
 #[derive(Debug)]
-pub(crate) struct Leak {
+pub(super) struct Leak {
     every: u64,
     from: u64,
     bytes: u64,
 }
 
 /// A program in the making. Everything follows from its seed.
-pub(crate) struct Program {
-    pub(crate) seed: u64,
+pub(super) struct Program {
+    pub(super) seed: u64,
     random: Seeded,
-    pub(crate) steps: u64,
+    pub(super) steps: u64,
 }
 
 impl Program {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         let mut random = Seeded(seed);
         let steps = 10 + random.below(51) as u64;
         Self { seed, random, steps }
     }
 
-    pub(crate) fn without_leak(&self) -> Trace {
+    pub(super) fn without_leak(&self) -> Trace {
         self.with(&Leak { every: 1, from: u64::MAX, bytes: 0 })
     }
 
     /// Chooses a leak; a rarer one needs more steps.
-    pub(crate) fn leaks_every(&mut self, every: u64) -> Leak {
+    pub(super) fn leaks_every(&mut self, every: u64) -> Leak {
         self.steps = self.steps.max(12 * every - 2);
         let from = if self.steps >= 12 * every { self.random.below(3) as u64 } else { 0 };
         let sizes = [512, 4_096, 65_536, MIB, 6 * MIB, 24 * MIB];
@@ -45,7 +56,7 @@ impl Program {
     }
 
     /// Runs it.
-    pub(crate) fn with(&self, leak: &Leak) -> Trace {
+    pub(super) fn with(&self, leak: &Leak) -> Trace {
         let mut run = Run::new(Seeded(self.seed ^ 0x5eed));
         let mut habits = Habits::new(self.steps, &mut run);
         for step in 0..self.steps {
@@ -70,50 +81,46 @@ type Block = (u64, u64, u64);
 /// A recording in the making: hands out addresses as an allocator with one segment per size would.
 struct Run {
     random: Seeded,
-    builder: TraceBuilder,
-    events: i64,
+    /// Line, action, address, bytes.
+    events: Vec<(u64, Action, u64, u64)>,
     next: u64,
     free: std::collections::BTreeMap<u64, Vec<u64>>,
     live: std::collections::BTreeMap<u64, Block>,
-    begun: i64,
-    steps: Vec<(u64, i64, i64)>,
+    begun: usize,
+    steps: Vec<(u64, usize, usize)>,
 }
 
 impl Run {
     fn new(random: Seeded) -> Self {
         let (free, live) = Default::default();
-        let builder = TraceBuilder::new();
-        Self { random, builder, events: 0, next: 0x7f00_0000_0000, free, live, begun: 0, steps: Vec::new() }
+        Self { random, events: Vec::new(), next: 0x7f00_0000_0000, free, live, begun: 0, steps: Vec::new() }
     }
 
     fn alloc(&mut self, line: u64, bytes: u64) -> Block {
         let size = bytes.next_multiple_of(2 * MIB);
-        let mut builder = std::mem::take(&mut self.builder).at("train.py", line, "step");
         let address = self.free.get_mut(&size).and_then(Vec::pop).unwrap_or_else(|| {
-            builder = std::mem::take(&mut builder).segment_alloc(self.next, size);
-            self.events += 1;
+            self.events.push((line, Action::SegmentAlloc, self.next, size));
             self.next += size;
             self.next - size
         });
-        self.builder = builder.alloc(address, bytes);
-        self.events += 1;
+        self.events.push((line, Action::Alloc, address, bytes));
         self.live.insert(address, (line, address, bytes));
         (line, address, bytes)
     }
 
     fn free(&mut self, (line, address, bytes): Block) {
-        self.builder = std::mem::take(&mut self.builder).at("train.py", line, "step").free(address, bytes);
-        self.events += 2;
+        self.events.push((line, Action::FreeRequested, address, bytes));
+        self.events.push((line, Action::FreeCompleted, address, bytes));
         self.live.remove(&address);
         self.free.entry(bytes.next_multiple_of(2 * MIB)).or_default().push(address);
     }
 
     fn begin(&mut self) {
-        self.begun = self.events;
+        self.begun = self.events.len();
     }
 
     fn end(&mut self, step: u64) {
-        self.steps.push((step, self.begun, self.events - 1));
+        self.steps.push((step, self.begun, self.events.len() - 1));
     }
 
     fn tear_down(&mut self) {
@@ -127,11 +134,20 @@ impl Run {
     }
 
     fn trace(self) -> Trace {
-        let mut trace = self.builder.build();
+        let mut builder = TraceBuilder::new();
+        let mut at = 0;
+        for (line, action, address, bytes) in self.events {
+            if line != at {
+                builder = builder.at("train.py", line, "step");
+                at = line;
+            }
+            builder = builder.event(action, address, bytes);
+        }
+        let mut trace = builder.build();
         for (step, begin, end) in self.steps {
             let name = trace.strings.intern(&format!("step{step}"));
             for (begins, event) in [(true, begin), (false, end)] {
-                let time_us = 1_000_000 + event * 10;
+                let time_us = 1_000_000 + event as i64 * 10;
                 trace.annotations.push(Annotation { name, begins, device: DeviceId(0), time_us });
             }
         }
