@@ -5,20 +5,26 @@
 //! elsewhere.
 
 use super::fields::Figure;
-use super::judge::{Cause, Confidence};
+use super::judge::Confidence;
 use super::kind::Kind;
 use super::read::{Expandable, Message};
 use super::reasons;
 use super::size::Printed;
 use super::sums::{EXPECTED_OUTSIDE_BYTES, Sums};
 use super::variant::{self, Variant};
+use crate::findings::VerdictKind;
 
 /// Private pools from this share of reserved memory on are worth a word (in percent).
 pub(super) const POOLS_PERCENT: u64 = 5;
 
 /// The sentences that say why `message` ended in `cause`.
 #[must_use]
-pub fn explain(message: &Message, sums: &Sums, cause: Cause, confidence: Option<Confidence>) -> Vec<String> {
+pub fn explain(
+    message: &Message,
+    sums: &Sums,
+    cause: VerdictKind,
+    confidence: Option<Confidence>,
+) -> Vec<String> {
     let mut said = Vec::new();
     said.extend(asked(message, sums));
     said.push(reasons::reason(message, sums, cause));
@@ -77,7 +83,7 @@ pub(super) fn has_large_pools(sums: &Sums) -> bool {
 }
 
 /// What lies outside of the allocator, where that is more than a context takes.
-fn outside(sums: &Sums, cause: Cause) -> Option<String> {
+fn outside(sums: &Sums, cause: VerdictKind) -> Option<String> {
     let outside = sums.outside.filter(|outside| outside.bytes >= EXPECTED_OUTSIDE_BYTES)?;
     let mut parts = Vec::new();
     if sums.others.bytes > 0 {
@@ -89,7 +95,7 @@ fn outside(sums: &Sums, cause: Cause) -> Option<String> {
             Printed(here.bytes)
         ));
     }
-    if cause == Cause::HugeRequest || parts.is_empty() {
+    if cause == VerdictKind::HugeRequest || parts.is_empty() {
         return None;
     }
     Some(format!("Outside of PyTorch's allocator lie {}: {}.", Printed(outside.bytes), parts.join(", ")))

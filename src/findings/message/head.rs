@@ -50,12 +50,12 @@ impl<'a> Head<'a> {
 /// `out of memory` at `at`.
 pub(super) fn out_of_memory(text: &[u8], at: usize) -> Option<Head<'_>> {
     let figures = at + "out of memory".len();
-    let before = words_before(text, at);
     let word = last_word(text, at);
     let begin = |kind, platform, start| Some(Head::new(text, kind, platform, start, figures));
     if let Some(platform) = Platform::of(text[word..at].trim_ascii_end()) {
         return begin(Kind::Allocator, platform, word).filter(|head| is_allocators(text, head));
     }
+    let before = words_before(text, at);
     if before.ends_with("cuda runtime error (2) :") {
         return begin(Kind::Oldest, Platform::Cuda, phrase(text, at, b"cuda runtime error"));
     }
@@ -88,22 +88,39 @@ pub(super) fn out_of_memory(text: &[u8], at: usize) -> Option<Head<'_>> {
 
 /// `Tried` at `at`, where the words in front of it were lost or torn apart by line breaks.
 pub(super) fn tried(text: &[u8], at: usize) -> Option<Head<'_>> {
+    // Most of what somebody tried is told apart by a glance at the next word.
+    if matches!(&text[at + "Tried".len()..], [b' ', next, ..] if next.is_ascii_alphanumeric() && *next != b't')
+    {
+        return None;
+    }
+    let bare = Head::new(text, Kind::Allocator, Platform::Cuda, at, at);
+    if !says_tried(text, &bare) {
+        return None;
+    }
+    let Some((start, platform)) = torn_out_of_memory(text, at) else {
+        let has_class = bare.class.is_some_and(|class| class.ends_with("OutOfMemoryError"));
+        return (has_class || says_device(text, at)).then_some(bare);
+    };
+    Some(Head::new(text, Kind::Allocator, platform, start, at))
+}
+
+/// The nearest name of a platform in front of `at` with `out of memory` behind it, however that is broken.
+fn torn_out_of_memory(text: &[u8], at: usize) -> Option<(usize, Platform)> {
     const NEAR_BYTES: usize = 200;
+    const MOST_NAMES: usize = 3;
     let from = at.saturating_sub(NEAR_BYTES);
-    let near = &text[from..at];
-    // The nearest name of a platform with `out of memory` behind it, however that is broken.
-    let named = (0..near.len()).rev().find_map(|place| {
-        let length = near[place..].iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
-        let is_whole = place == 0 || !near[place - 1].is_ascii_alphanumeric();
-        let platform = Platform::of(&near[place..place + length]).filter(|_| is_whole)?;
-        let head = Head::new(text, Kind::Allocator, platform, from + place, at);
-        let mut tokens = Tokens::new(&text[head.start..], head.prefix(), head.tag);
-        clause::words(&mut tokens, 1, &OUT_OF_MEMORY).map(|_| (head.start, platform))
+    let begins_word = |place: &usize| {
+        text[*place].is_ascii_uppercase() && (*place == 0 || !text[*place - 1].is_ascii_alphanumeric())
+    };
+    let named = (from..at).rev().filter(begins_word).filter_map(|place| {
+        let length = text[place..at].iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+        Some((place, Platform::of(&text[place..place + length])?))
     });
-    let (start, platform) = named.unwrap_or((at, Platform::Cuda));
-    let head = Head::new(text, Kind::Allocator, platform, start, at);
-    let has_class = head.class.is_some_and(|class| class.ends_with("OutOfMemoryError"));
-    (says_tried(text, &head) && (named.is_some() || has_class || says_device(text, at))).then_some(head)
+    named.take(MOST_NAMES).find(|(place, platform)| {
+        let head = Head::new(text, Kind::Allocator, *platform, *place, at);
+        let mut tokens = Tokens::new(&text[*place..], head.prefix(), head.tag);
+        clause::words(&mut tokens, 1, &OUT_OF_MEMORY).is_some()
+    })
 }
 
 /// `Allocation` at `at`; on which device it fails may be lost with the rest of the line.

@@ -6,6 +6,7 @@
 use super::kind::Kind;
 use super::read::Message;
 use super::sums::{EXPECTED_OUTSIDE_BYTES, Sums};
+use crate::findings::VerdictKind;
 
 /// Below this share of reserved memory, free blocks are crumbs rather than fragmentation (in percent).
 pub(super) const CRUMBS_PERCENT: u64 = 3;
@@ -15,44 +16,6 @@ const CLEAR_PERCENT: u64 = 10;
 pub(super) const NEARLY_FULL_PERCENT: u64 = 90;
 /// The driver hands out whole pages; with less to spare than one it has no room to speak of.
 const PAGE_BYTES: u64 = 2 << 20;
-
-/// The cause of a failed request. Names are those of the JSON contract.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// One request is larger than the device, or than all that the process may use.
-    HugeRequest,
-    /// Free memory would have sufficed, in pieces that are each too small.
-    Fragmentation,
-    /// Free memory would have sufficed, but is a few crumbs on a nearly full device.
-    NearCapacity,
-    /// The process is limited to a part of the device.
-    MemoryCap,
-    /// The driver had room, yet refused.
-    DriverRefused,
-    /// What lies outside of the allocator made the difference.
-    OutsideAllocator,
-    /// More is live than fits.
-    Capacity,
-    /// The text does not say.
-    Unknown,
-}
-
-impl Cause {
-    /// Name in the JSON contract.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::HugeRequest => "huge-request",
-            Self::Fragmentation => "fragmentation",
-            Self::NearCapacity => "near-capacity",
-            Self::MemoryCap => "memory-cap",
-            Self::DriverRefused => "driver-refused",
-            Self::OutsideAllocator => "outside-allocator",
-            Self::Capacity => "capacity",
-            Self::Unknown => "unknown",
-        }
-    }
-}
 
 /// How far a verdict can be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,19 +39,19 @@ impl Confidence {
 
 /// Judges `message`, whose sums are `sums`. Without figures there is nothing to be confident of.
 #[must_use]
-pub fn judge(message: &Message, sums: &Sums) -> (Cause, Option<Confidence>) {
+pub fn judge(message: &Message, sums: &Sums) -> (VerdictKind, Option<Confidence>) {
     let cause = match message.kind {
-        Kind::Allocator | Kind::Async => by_figures(message, sums).unwrap_or(Cause::Unknown),
-        Kind::Driver | Kind::Library(_) => Cause::OutsideAllocator,
-        Kind::Oldest | Kind::Assertion | Kind::Query => Cause::Unknown,
+        Kind::Allocator | Kind::Async => by_figures(message, sums).unwrap_or(VerdictKind::Unknown),
+        Kind::Driver | Kind::Library(_) => VerdictKind::OutsideAllocator,
+        Kind::Oldest | Kind::Assertion | Kind::Query => VerdictKind::Unknown,
     };
     let is_close = || match cause {
-        Cause::Fragmentation => is_moderate(sums) || within_rounding(sums),
-        Cause::NearCapacity | Cause::Capacity => within_rounding(sums),
+        VerdictKind::Fragmentation => is_moderate(sums) || within_rounding(sums),
+        VerdictKind::NearCapacity | VerdictKind::Capacity => within_rounding(sums),
         _ => false,
     };
     let confidence = match cause {
-        Cause::Unknown => None,
+        VerdictKind::Unknown => None,
         _ if sums.requested.is_none() => None,
         _ if is_close() => Some(Confidence::Low),
         _ => Some(Confidence::High),
@@ -97,11 +60,11 @@ pub fn judge(message: &Message, sums: &Sums) -> (Cause, Option<Confidence>) {
 }
 
 /// `None` when a figure that is needed was not printed.
-fn by_figures(message: &Message, sums: &Sums) -> Option<Cause> {
+fn by_figures(message: &Message, sums: &Sums) -> Option<VerdictKind> {
     let request = sums.requested?.bytes;
     let limits = [sums.total, sums.allowed];
     if limits.into_iter().flatten().any(|limit| request > limit.bytes) {
-        return Some(Cause::HugeRequest);
+        return Some(VerdictKind::HugeRequest);
     }
     let free = sums.free?.bytes;
     if sums.room().is_some() && is_capped(sums)? {
@@ -109,7 +72,7 @@ fn by_figures(message: &Message, sums: &Sums) -> Option<Cause> {
     }
     let to_spare = PAGE_BYTES.saturating_add(sums.requested?.rounding).saturating_add(sums.free?.rounding);
     if free >= request.saturating_add(to_spare) {
-        return if message.may_hide_a_limit() { None } else { Some(Cause::DriverRefused) };
+        return if message.may_hide_a_limit() { None } else { Some(VerdictKind::DriverRefused) };
     }
     if message.kind == Kind::Async {
         return Some(of_the_drivers_pool(sums, request));
@@ -128,55 +91,59 @@ fn is_capped(sums: &Sums) -> Option<bool> {
 }
 
 /// The limit decides, unless the device itself is full, too.
-fn under_a_cap(sums: &Sums, request: u64, free: u64) -> Cause {
+fn under_a_cap(sums: &Sums, request: u64, free: u64) -> VerdictKind {
     if free < request
         && let Some(cause) = without_room(sums, request)
-        && cause != Cause::OutsideAllocator
+        && cause != VerdictKind::OutsideAllocator
     {
         return cause;
     }
     let slack = sums.unallocated.map_or(0, |slack| slack.bytes);
-    if slack >= request && !slack_is_crumbs(sums) { Cause::Fragmentation } else { Cause::MemoryCap }
+    if slack >= request && !slack_is_crumbs(sums) {
+        VerdictKind::Fragmentation
+    } else {
+        VerdictKind::MemoryCap
+    }
 }
 
 /// The device has less left than was asked for.
-fn without_room(sums: &Sums, request: u64) -> Option<Cause> {
+fn without_room(sums: &Sums, request: u64) -> Option<VerdictKind> {
     let reach = sums.reach?.bytes;
     let outside = unexpected_outside(sums);
     let cause = if request <= reach {
         match (slack_is_crumbs(sums), is_nearly_full(sums)) {
-            (false, _) => Cause::Fragmentation,
-            (true, false) if outside > 0 => Cause::OutsideAllocator,
-            _ => Cause::NearCapacity,
+            (false, _) => VerdictKind::Fragmentation,
+            (true, false) if outside > 0 => VerdictKind::OutsideAllocator,
+            _ => VerdictKind::NearCapacity,
         }
     } else if outside > 0 && request <= reach.saturating_add(outside) {
-        Cause::OutsideAllocator
+        VerdictKind::OutsideAllocator
     } else {
-        Cause::Capacity
+        VerdictKind::Capacity
     };
     Some(cause)
 }
 
 /// The device has as much left as was asked for, but not a page more.
-fn with_hardly_any_room(sums: &Sums) -> Cause {
+fn with_hardly_any_room(sums: &Sums) -> VerdictKind {
     if is_nearly_full(sums) {
-        Cause::NearCapacity
+        VerdictKind::NearCapacity
     } else if unexpected_outside(sums) > 0 {
-        Cause::OutsideAllocator
+        VerdictKind::OutsideAllocator
     } else {
-        Cause::DriverRefused
+        VerdictKind::DriverRefused
     }
 }
 
 /// The asynchronous backend prints nothing of its pool: what is neither free nor allocated is somebody
 /// else's, or lies in the pool.
-fn of_the_drivers_pool(sums: &Sums, request: u64) -> Cause {
+fn of_the_drivers_pool(sums: &Sums, request: u64) -> VerdictKind {
     let outside = unexpected_outside(sums);
     let free = sums.free.map_or(0, |free| free.bytes);
     if outside > 0 && request <= free.saturating_add(outside) && !is_nearly_full(sums) {
-        Cause::OutsideAllocator
+        VerdictKind::OutsideAllocator
     } else {
-        Cause::Capacity
+        VerdictKind::Capacity
     }
 }
 
@@ -275,10 +242,14 @@ mod tests {
             judge(message, &Sums::of(message))
         };
         let start = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 600.00 MiB.";
-        assert_eq!(cause(start), (Cause::Unknown, None));
+        assert_eq!(cause(start), (VerdictKind::Unknown, None));
         let free = " GPU 0 has a total capacity of 20.00 GiB of which 9.00 GiB is free.";
-        assert_eq!(cause(&format!("{start}{free}")), (Cause::Unknown, None), "a limit may have been cut off");
+        assert_eq!(
+            cause(&format!("{start}{free}")),
+            (VerdictKind::Unknown, None),
+            "a limit may have been cut off"
+        );
         let oldest_class = format!("{start}{free}").replace("torch.Out", "torch.cuda.Out");
-        assert_eq!(cause(&oldest_class).0, Cause::DriverRefused, "these versions name no limit");
+        assert_eq!(cause(&oldest_class).0, VerdictKind::DriverRefused, "these versions name no limit");
     }
 }

@@ -28,7 +28,7 @@ mod variant;
 
 pub use explain::explain;
 pub use fields::{Figure, OtherProcess};
-pub use judge::{Cause, Confidence, judge};
+pub use judge::{Confidence, judge};
 pub use kind::{Kind, Platform};
 pub use read::{Expandable, Message, Place};
 pub use remedy::remedy;

@@ -3,18 +3,19 @@
 //! Owns the arithmetic in words, one function per cause. Sizes stand as the message prints them, so that a
 //! reader finds them again.
 
-use super::judge::{CRUMBS_PERCENT, Cause};
+use super::judge::CRUMBS_PERCENT;
 use super::kind::Kind;
 use super::read::Message;
 use super::size::{Printed, Size};
 use super::sums::Sums;
+use crate::findings::VerdictKind;
 use crate::units::percent;
 
 /// Why `message` ended in `cause`.
-pub(super) fn reason(message: &Message, sums: &Sums, cause: Cause) -> String {
+pub(super) fn reason(message: &Message, sums: &Sums, cause: VerdictKind) -> String {
     match cause {
-        Cause::HugeRequest => huge(sums),
-        Cause::Fragmentation if is_within_limit(sums) => format!(
+        VerdictKind::HugeRequest => huge(sums),
+        VerdictKind::Fragmentation if is_within_limit(sums) => format!(
             "{}, so what is reserved counts: of {} that are reserved {} are free inside PyTorch's segments ({}), enough for {}, but in pieces of which none can serve this request. The device itself had {} left.",
             limit(sums),
             printed(sums.reserved),
@@ -23,30 +24,32 @@ pub(super) fn reason(message: &Message, sums: &Sums, cause: Cause) -> String {
             printed(sums.requested),
             printed(sums.free)
         ),
-        Cause::Fragmentation => format!(
+        VerdictKind::Fragmentation => format!(
             "{}, enough for {}, but in pieces of which none can serve this request. {} of the reserved memory is unallocated (from {CRUMBS_PERCENT} % on this is called fragmentation).",
             reach(sums),
             printed(sums.requested),
             slack_share(sums)
         ),
-        Cause::NearCapacity => near(sums),
-        Cause::MemoryCap => cap(sums),
-        Cause::DriverRefused => refused(message, sums),
-        Cause::OutsideAllocator if matches!(message.kind, Kind::Allocator | Kind::Async) => {
+        VerdictKind::NearCapacity => near(sums),
+        VerdictKind::MemoryCap => cap(sums),
+        VerdictKind::DriverRefused => refused(message, sums),
+        VerdictKind::OutsideAllocator if matches!(message.kind, Kind::Allocator | Kind::Async) => {
             outside(message, sums)
         }
-        Cause::Capacity if message.kind == Kind::Async => format!(
+        VerdictKind::Capacity if message.kind == Kind::Async => format!(
             "{} are allocated by PyTorch on a device of {}, {} were left: what is live does not fit.",
             printed(sums.allocated),
             printed(sums.total),
             printed(sums.free)
         ),
-        Cause::Capacity => format!(
+        VerdictKind::Capacity => format!(
             "{}: {} too little, even if nothing were fragmented.",
             reach(sums),
             missing(sums.requested, sums.reach)
         ),
-        Cause::OutsideAllocator | Cause::Unknown => without_figures(message, sums),
+        VerdictKind::OutsideAllocator | VerdictKind::Unknown | VerdictKind::PendingAtOom => {
+            without_figures(message, sums)
+        }
     }
 }
 

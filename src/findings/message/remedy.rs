@@ -7,20 +7,20 @@ use std::cmp::Reverse;
 
 use super::clauses::Form;
 use super::explain::has_large_pools;
-use super::judge::Cause;
 use super::kind::{Kind, Platform};
 use super::read::{Expandable, Message};
 use super::size::Printed;
 use super::sums::{EXPECTED_OUTSIDE_BYTES, Sums};
 use super::tip::Tip;
 use super::variant::{self, Variant};
+use crate::findings::VerdictKind;
 
 const LESS: &str = "Use less: a smaller batch or sequence, lower precision, activation checkpointing, optimizer state elsewhere.";
 const LIMIT: &str = "Raise or remove the limit (`torch.cuda.set_per_process_memory_fraction`, `per_process_memory_fraction` in the allocator's settings, or the option of the framework that sets it), or use less within it.";
 
 /// The sentences that say what to do.
 #[must_use]
-pub fn remedy(message: &Message, sums: &Sums, cause: Cause) -> Vec<String> {
+pub fn remedy(message: &Message, sums: &Sums, cause: VerdictKind) -> Vec<String> {
     let mut said = match message.kind {
         Kind::Allocator | Kind::Async => by_cause(message, sums, cause),
         _ => without_figures(message).into_iter().map(str::to_owned).collect(),
@@ -32,10 +32,10 @@ pub fn remedy(message: &Message, sums: &Sums, cause: Cause) -> Vec<String> {
     said
 }
 
-fn by_cause(message: &Message, sums: &Sums, cause: Cause) -> Vec<String> {
+fn by_cause(message: &Message, sums: &Sums, cause: VerdictKind) -> Vec<String> {
     let one = |text: &str| vec![text.to_owned()];
     match cause {
-        Cause::HugeRequest => {
+        VerdictKind::HugeRequest => {
             let mut said = one(
                 "Look at the shapes on the line that asked: a broadcast, an outer product, or a size taken from the data is usually behind it.",
             );
@@ -44,13 +44,13 @@ fn by_cause(message: &Message, sums: &Sums, cause: Cause) -> Vec<String> {
             said.extend(fits_device.then(|| LIMIT.to_owned()));
             said
         }
-        Cause::Fragmentation => fragmentation(message),
-        Cause::NearCapacity => one(LESS).into_iter().chain(if_little_is_missing(message)).collect(),
-        Cause::Capacity => vec![LESS.to_owned(), "Settings of the allocator will not help.".to_owned()],
-        Cause::MemoryCap => one(LIMIT),
-        Cause::DriverRefused => refused(message),
-        Cause::OutsideAllocator => outside(message, sums),
-        Cause::Unknown => one(
+        VerdictKind::Fragmentation => fragmentation(message),
+        VerdictKind::NearCapacity => one(LESS).into_iter().chain(if_little_is_missing(message)).collect(),
+        VerdictKind::Capacity => vec![LESS.to_owned(), "Settings of the allocator will not help.".to_owned()],
+        VerdictKind::MemoryCap => one(LIMIT),
+        VerdictKind::DriverRefused => refused(message),
+        VerdictKind::OutsideAllocator => outside(message, sums),
+        VerdictKind::Unknown | VerdictKind::PendingAtOom => one(
             "Find the whole message in the log of the process itself: what follows the first sentence decides.",
         ),
     }

@@ -206,7 +206,7 @@ mod tests {
         let line = "0123456789 memory of the device\n";
         let lines = (STEP_BYTES * 2 / line.len()) as u64;
         let body = line.repeat(lines as usize);
-        for shift in (0..STEP_BYTES + MESSAGE.len()).step_by(1_013).chain([AHEAD_BYTES, AHEAD_BYTES + 1]) {
+        for shift in (0..STEP_BYTES + MESSAGE.len()).step_by(7_919).chain([AHEAD_BYTES, AHEAD_BYTES + 1]) {
             let filler = "x".repeat(shift);
             let log = format!("{body}{filler}\n{MESSAGE}{body}");
             let found = scan(Slow(log.as_bytes()));

@@ -173,7 +173,9 @@ fn gap(text: &[u8]) -> Option<(Gap, usize)> {
 
 /// A break or a colour code as a quoted text spells it: `\n`, `\\n`, `\t`, `\x1b[31m`, `\u001b[0m`.
 fn escaped(text: &[u8]) -> Option<(Gap, usize)> {
-    let slashes = text.iter().take_while(|&&byte| byte == b'\\').count();
+    // Each quoting doubles them; nobody quotes more than five times.
+    const MOST_SLASHES: usize = 32;
+    let slashes = text.iter().take(MOST_SLASHES).take_while(|&&byte| byte == b'\\').count();
     let rest = &text[slashes..];
     let colour = |length: usize| Some((Gap::Colour, slashes + length + sequence(&rest[length..])));
     match rest {

@@ -40,7 +40,7 @@ fn block(message: &MessageRow, style: Style) -> Vec<String> {
     lines
 }
 
-/// `train.log:29, rank 3, device 0, 2 times, the last at line 31; V5 (PyTorch 2.2 to 2.4)`.
+/// `train.log:29, rank 3, device 0, 2 times, the last at line 31; V5 (PyTorch 2.2 to 2.4) or V6`.
 fn place(message: &MessageRow) -> String {
     let log = if message.log == "-" { "standard input" } else { &message.log };
     let mut place = format!("{}:{}", keep_end(&terminal(log), 60), message.line);
@@ -53,7 +53,13 @@ fn place(message: &MessageRow) -> String {
     if message.count > 1 {
         place.push_str(&format!(", {} times, the last at line {}", Count(message.count), message.last_line));
     }
-    format!("{place}; {} ({})", message.variants.join(" or "), message.printed_by)
+    let others: Vec<_> = message
+        .variants
+        .iter()
+        .filter(|variant| **variant != message.variant)
+        .map(|variant| format!(" or {variant}"))
+        .collect();
+    format!("{place}; {} ({}){}", message.variant, message.printed_by, others.concat())
 }
 
 fn headline(message: &MessageRow) -> String {
