@@ -3,7 +3,6 @@
 //! A rule looks at what it is handed ([`super::Scene`], or the facts of several devices or files) and at
 //! nothing else. What every rule keeps to is in `docs/design.md`, "Rules".
 #![allow(clippy::unnecessary_wraps, reason = "every check has the signature of those that read tables")]
-#![allow(clippy::unnecessary_wraps, reason = "every check has the signature of those that read tables")]
 
 pub(super) mod cache_flush;
 pub(super) mod capacity;
