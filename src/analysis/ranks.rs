@@ -54,15 +54,16 @@ fn severity(name: &str) -> Severity {
 }
 
 /// The rank that a path names, and where its digits stand: behind the word `rank` in the file's name, else in the
-/// name of its folder, else behind a lone `r` in the file's name. A number alone says nothing: it may be a step.
+/// name of its folder, else behind `gpu`, `worker` or a lone `r` in the file's name. A number alone says nothing: it
+/// may be a step.
 fn rank_in(path: &str) -> Option<(Range<usize>, u64)> {
     let name = path.rfind(['/', '\\']).map_or(0, |at| at + 1);
     let folder = path[..name].trim_end_matches(['/', '\\']);
     let folder_name = folder.rfind(['/', '\\']).map_or(0, |at| at + 1);
     let word = |from: usize, to: usize| number_behind(path, from..to, "rank");
-    word(name, path.len())
-        .or_else(|| word(folder_name, folder.len()))
-        .or_else(|| number_behind(path, name..path.len(), "r"))
+    word(name, path.len()).or_else(|| word(folder_name, folder.len())).or_else(|| {
+        ["gpu", "worker", "r"].iter().find_map(|word| number_behind(path, name..path.len(), word))
+    })
 }
 
 /// The number behind `word` (and perhaps a separator) within `part` of `path`; the last such. The word begins
@@ -129,6 +130,8 @@ mod tests {
             ("run/rank_5/snapshot.pickle", Some(5)),
             ("run\\rank_5\\snapshot.pickle", Some(5)),
             ("snapshot_r2.pickle", Some(2)),
+            ("gpu3.pickle", Some(3)),
+            ("mem_worker-11.msgpack", Some(11)),
             ("r-4_snapshot.pickle", Some(4)),
             ("snapshot_2.pickle", None),
             ("for2.pickle", None),

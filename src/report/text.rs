@@ -141,12 +141,14 @@ fn device_blocks(
     let taken = 1 + verdict.len() + figures.len() + notes.len() + next.len();
     // One line of the table is kept in any case.
     let room = ROWS.saturating_sub(taken + TABLE_FRAME + 1);
-    // Three lines of the table are worth more than the fourth finding, one finding more than the table.
-    let found = told::in_order(trace, Some(device.device));
-    let found = findings_lines(&found, room.saturating_sub(2), COLUMNS, style);
-    let (taken, room) = (taken + found.len(), room.saturating_sub(found.len()));
-    let room = room.saturating_sub(1);
+    // Three lines of the table are worth more than the fourth finding, one finding more than the table, and what
+    // is optional more than a finding's second line.
     let optional = optional(device);
+    let found = told::in_order(trace, Some(device.device));
+    let spare = room.saturating_sub(2);
+    let share = spare.saturating_sub(optional.len()).max(spare.min(found.len()));
+    let found = findings_lines(&found, share, COLUMNS, style);
+    let (taken, room) = (taken + found.len(), room.saturating_sub(found.len() + 1));
     let taken = taken + optional.len().min(room);
     figures.extend(optional.into_iter().take(room));
     let top = ROWS.saturating_sub(taken + TABLE_FRAME).clamp(1, TOP);

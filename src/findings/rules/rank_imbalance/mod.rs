@@ -23,7 +23,7 @@ pub(crate) static RULE: Rule = Rule {
             others: the job fails on that rank first, while the others have room. Or: in each step another rank has \
             far more than the others at one line. The finding names the lines that make the difference.",
         fires: "Over the files of one call whose rank is known (from the recording, or from a number in the file or \
-            folder name, such as `rank0`, `rank_3` or `_r2.`) and distinct:\n\n\
+            folder name, such as `rank0`, `rank_3`, `gpu1` or `_r2.`) and distinct:\n\n\
             - a rank's peak of allocated, else of active, else of reserved bytes exceeds the median of all ranks by at \
             least 10 % and 1 GiB (`warning`); of two ranks the lower one is the median;\n\
             - no rank does, but one lies as far below the median (`info`);\n\
