@@ -102,6 +102,12 @@ impl Pace {
         self.rows[step]
     }
 
+    /// When the first step begins.
+    #[must_use]
+    pub fn begin(&self) -> Moment {
+        Moment(self.spans.first().map_or(0, |span| span.start))
+    }
+
     /// When the last step is over.
     #[must_use]
     pub fn end(&self) -> Moment {

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::findings::{LineBytes, Scene};
-use crate::rebuild::NONE;
+use crate::rebuild::{History, NONE};
 use crate::tables::{Pace, StepRow, StepTable};
 
 use super::{Growth, Rising, Slope, slope};
@@ -90,12 +90,9 @@ impl<'a> Grown<'a> {
     /// Bytes that were given back after the last step, while the program went on asking for memory.
     pub(in crate::findings) fn released_bytes(&self, scene: &Scene<'_>) -> u64 {
         let rows = &scene.history.allocations;
-        let last_alloc = rows.alloc_events.iter().copied().filter(|&event| event != NONE).max();
-        let last_oom = scene.history.ooms.last().map(|oom| oom.event as u32);
-        let last_request = last_alloc.max(last_oom).unwrap_or_default();
-        let freed = |&row: &usize| {
-            rows.free_requested_events[row].min(rows.free_completed_events[row]) < last_request
-        };
+        let stop = last_request(scene.history);
+        let freed =
+            |&row: &usize| rows.free_requested_events[row].min(rows.free_completed_events[row]) < stop;
         bytes_of(scene, self.rows.iter().copied().filter(freed))
     }
 
@@ -108,6 +105,14 @@ impl<'a> Grown<'a> {
         let room = limit.saturating_sub(self.last()?.peak_allocated.bytes);
         room.checked_div(self.per_step_bytes())
     }
+}
+
+/// The last event at which memory was asked for: what is given back behind it goes with the program.
+pub(super) fn last_request(history: &History) -> u32 {
+    let allocs = history.allocations.alloc_events.iter().copied();
+    let last_alloc = allocs.filter(|&event| event != NONE).max();
+    let last_oom = history.ooms.last().map(|oom| oom.event as u32);
+    last_alloc.max(last_oom).unwrap_or_default()
 }
 
 /// Bytes of the blocks of `rows`.

@@ -1,12 +1,13 @@
 //! Origins that leave blocks behind in a rhythm which has not ended.
 //!
 //! Owns the decision whether blocks that are kept are a leak. Its parts: the rhythm holds to the last step; the
-//! blocks are older than others of the same origin ever get; that none was released is no luck, although many
+//! blocks are older than others of the same origin ever get; it goes on as long as the loop does; that none was released is no luck, although many
 //! origins were looked at; and nothing else shrinks as fast (blocks that replace others are no growth).
 
-use crate::findings::Scene;
+use crate::findings::{Scene, compared};
 use crate::tables::{Kept, LeftBehind, Origins, Pace, ReleasedLate, StepTable, left_behind};
 
+use super::afterwards::that_go_on;
 use super::bytes_of;
 use super::chance::{of_any, probability};
 use super::rhythm::{Rhythm, rhythm};
@@ -14,6 +15,8 @@ use super::slope::{Slope, slope};
 
 /// Fewer steps cannot be told from chance.
 pub(super) const LEAST_STEPS: usize = 6;
+/// Where the program does not name its steps, a few more must be alike.
+const LEAST_UNNAMED_STEPS: usize = 8;
 /// That likely it may be, over all origins, that luck looks so.
 const MOST_PROBABLE: f64 = 0.01;
 /// Blocks of the same origin that are released late must be released within this part of the steps, and from
@@ -27,6 +30,8 @@ const REPLACED_TAU: f64 = -0.9;
 /// An origin that leaks.
 #[derive(Clone, Debug)]
 pub(in crate::findings) struct Leak {
+    /// The origin.
+    pub(in crate::findings) origin: u32,
     /// Rows of the blocks that are kept too long, in order of their steps.
     pub(in crate::findings) rows: Vec<usize>,
     /// The step of each.
@@ -66,19 +71,21 @@ pub(in crate::findings) struct Growth {
 /// Looks for leaks: over all steps, then over those of one kind; by stack, then, where that says nothing
 /// although memory grows, by line.
 pub(in crate::findings) fn find(scene: &Scene<'_>, steps: &StepTable) -> Option<Growth> {
-    let paces = Pace::all(steps, scene.history, LEAST_STEPS);
+    let least = if compared::are_named(scene) { LEAST_STEPS } else { LEAST_UNNAMED_STEPS };
+    let paces = Pace::all(steps, scene.history, least);
     let sequences = paces.len() as u64;
     for pace in paces {
         let by_stack = Origins::by_stack(scene.lines, scene.history);
         let left = left_behind(scene.history, &pace, &by_stack);
-        let leaks = leaks(scene, &pace, &left, sequences);
+        let leaks = that_go_on(scene, &pace, &by_stack, leaks(scene, &pace, &left, sequences));
         if !leaks.is_empty() {
             if let Some(growth) = growth(scene, pace, left, leaks) {
                 return Some(growth);
             }
         } else if rises(&left.floor_bytes) {
-            let left = left_behind(scene.history, &pace, &Origins::by_line(scene.lines));
-            let leaks = self::leaks(scene, &pace, &left, sequences);
+            let by_line = Origins::by_line(scene.lines);
+            let left = left_behind(scene.history, &pace, &by_line);
+            let leaks = that_go_on(scene, &pace, &by_line, self::leaks(scene, &pace, &left, sequences));
             if let Some(growth) = growth(scene, pace, left, leaks) {
                 return Some(growth);
             }
@@ -119,7 +126,15 @@ fn leak(scene: &Scene<'_>, kept: &[Kept], late: ReleasedLate, steps: usize, trie
     let (rows, steps) = counted(scene, kept, &rhythm);
     let chances = steps.iter().map(|step| (last - step).saturating_sub(1) as u64).sum();
     let probability = of_any(probability(chances, late.blocks, looked_at), tried);
-    (probability < MOST_PROBABLE).then_some(Leak { rows, steps, rhythm, released: late.blocks, probability })
+    let origin = kept.first()?.origin;
+    (probability < MOST_PROBABLE).then_some(Leak {
+        origin,
+        rows,
+        steps,
+        rhythm,
+        released: late.blocks,
+        probability,
+    })
 }
 
 /// The blocks that belong to the rhythm: of a step with more, those whose size is most like the others'.

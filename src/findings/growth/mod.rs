@@ -5,6 +5,7 @@
 //! ([`chance`]), and how fast memory grows ([`slope`]); and its figures and words ([`grown`], [`words`]). How
 //! serious it is, is the rule's to say.
 
+mod afterwards;
 mod chance;
 mod grown;
 mod leak;

@@ -119,7 +119,7 @@ mod tests {
 
     fn leak(round: &[u32]) -> Leak {
         let rhythm = Rhythm { start: 0, round: round.to_vec(), is_constant: true };
-        Leak { rows: vec![0; 7], steps: vec![0; 7], rhythm, released: 0, probability: 0.0 }
+        Leak { origin: 0, rows: vec![0; 7], steps: vec![0; 7], rhythm, released: 0, probability: 0.0 }
     }
 
     #[test]

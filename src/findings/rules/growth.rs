@@ -24,7 +24,8 @@ pub(crate) static RULE: Rule = Rule {
             same places: one per step, four per step, one in every second step; a round has at most 32 steps and \
             is seen at least 3 times. At least 5 steps keep blocks, at most one in ten of them is out of rhythm, \
             and the last round is complete. Without any round, a recording of at least 100 steps of which 50 \
-            keep blocks will do, if they are not rarer in its second half.\n\
+            keep blocks will do, if they are not rarer in its second half. Where the loop goes on behind the \
+            steps that are known, the leak must go on with it.\n\
             2. **Older than its kind.** Blocks of the same stack that outlive their step and are released may do \
             so only within an eighth of the steps looked at, and from the first third of them on. A cache that \
             lets go of its oldest entries is no leak.\n\
@@ -54,7 +55,7 @@ pub(crate) static RULE: Rule = Rule {
             among the same noise at least 990 do, with the right line.",
         needs: "Steps: marks of the recorder, annotations (`record_function(\"step\")`, the profiler's or the \
             optimizer's), a repetition found in the events, or failing these at least 7 calls of `backward()`; at \
-            least 6 steps, and 7 to 9 where many stacks allocate. Without steps the rule is silent: blocks that pile up while a program loads its model look \
+            least 6 steps (8 where the program does not name them), and 7 to 9 where many stacks allocate. Without steps the rule is silent: blocks that pile up while a program loads its model look \
             the same. With stacks it names the line; a recording of `memlab run` also says who holds the blocks.",
         is_not: "Not the optimizer's state of the first step, a library's workspace, a warm-up that stops, a \
             cache that is full or evicts, batches of varying size, memory reserved but not allocated, or what a \

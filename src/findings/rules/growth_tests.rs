@@ -164,6 +164,24 @@ fn a_batch_that_is_ramped_up_is_no_growth() {
     assert!(story.found(None).is_empty());
 }
 
+/// A profiler names twelve steps of forty. What stops with them has stopped; what goes on is a leak.
+#[test]
+fn a_loop_that_goes_on_behind_the_named_steps_is_looked_at_too() {
+    let run = |stop: u64| {
+        let mut story = Story::new();
+        story.steps(40, |story, step| {
+            story.scratch(2, 64 * MIB);
+            if step < stop {
+                story.alloc(3, 8 * MIB);
+            }
+        });
+        story.steps.truncate(12);
+        story.found(None)
+    };
+    assert!(run(12).is_empty());
+    assert_eq!(run(40)[0].lines[0].line, 3);
+}
+
 /// C19: autocast's copies of the weights, made once, gone when the context ends.
 #[test]
 fn copies_made_once_are_no_growth() {
