@@ -170,7 +170,7 @@ def write_annotations(file, tables, annotations):
         devices = [entry.get("device", 0xFFFF_FFFF) & 0xFFFF_FFFF for entry in part]
         payload = {
             "name": offset([tables.string(entry.get("name", "")) for entry in part]),
-            "begins": offset([int(entry.get("stage") != "START") for entry in part]),
+            "begins": offset([int(entry.get("stage") == "START") for entry in part]),
             "device": offset(devices),
             "time": delta([entry.get("time_us", NO_TIME) for entry in part]),
         }

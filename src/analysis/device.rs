@@ -6,10 +6,12 @@ use crate::error::Result;
 use crate::findings::{self, DeviceFacts, Finding, JudgedOom, Scene, States, judge_all};
 use crate::model::{DeviceTrace, Trace, Warnings};
 use crate::rebuild::{History, Moment, NONE, OomEvent, State, rebuild};
-use crate::report::{DeviceReport, Fragmentation, FragmentationRow, HelpRow, HistoryRow, OomRow, Timeline};
+use crate::report::{
+    CategoryTable, DeviceReport, Fragmentation, FragmentationRow, HelpRow, HistoryRow, OomRow, Timeline,
+};
 use crate::tables::{
-    self, GroupBy, Grouping, INFERENCE_RULE, LINE_RULE, LineTable, MODULE_RULE, StepTable, TimelineExtent,
-    WindowUsage, pools,
+    self, Categories, GroupBy, Grouping, INFERENCE_RULE, LINE_RULE, LineTable, MODULE_RULE, StepTable,
+    TimelineExtent, WindowUsage, pools,
 };
 
 use super::{Options, findings as told, recorded, rows, whatif};
@@ -33,6 +35,7 @@ struct Work<'a> {
     /// The events that the report looks at.
     window: Range<u64>,
     usage: WindowUsage,
+    main_stream: u64,
 }
 
 /// Analyses one device.
@@ -41,7 +44,8 @@ pub(super) fn analyze(trace: &Trace, device: &DeviceTrace, options: &Options) ->
     let window = options.window.as_ref().map_or(0..history.events, |asked| clamp(asked, history.events));
     let grouping = Grouping::build(trace, device, &history, options.group_by);
     let usage = counters(&history, &window);
-    let work = Work { trace, device, history: &history, grouping: &grouping, window, usage };
+    let main_stream = tables::streams(&history).main;
+    let work = Work { trace, device, history: &history, grouping: &grouping, window, usage, main_stream };
     let table = tables::lines(trace, device, &history, &grouping, options.window.clone())?;
     let steps = tables::steps(trace, device, &history);
     let at_peak = history.state_at(usage.peaks.reserved.moment);
@@ -65,7 +69,7 @@ pub(super) fn analyze(trace: &Trace, device: &DeviceTrace, options: &Options) ->
         setting: what_would_help.as_ref().and_then(told::setting),
         states: States::default(),
     };
-    let (findings, summed) = (findings::of_device(&scene)?, told::facts(&scene));
+    let (findings, mut summed) = (findings::of_device(&scene)?, told::facts(&scene, options.several_files));
     let self_check = readings.as_ref().and_then(recorded::self_check);
     let report = DeviceReport {
         device: device.device.0,
@@ -83,12 +87,12 @@ pub(super) fn analyze(trace: &Trace, device: &DeviceTrace, options: &Options) ->
         lines: table.rows(trace, &grouping, options.top).into_iter().map(rows::line).collect(),
         lines_left_out: options.top.map_or(0, |top| table.entries.len().saturating_sub(top)) as u64,
         unattributed: rows::figures(&table.unattributed),
+        categories: work.categories(scene.categories()),
         ooms: ooms.iter().map(|judged| work.oom(judged)).collect(),
         steps: rows::steps(&steps),
         pools: pools(&at_peak).into_iter().map(|row| rows::pool(&row)).collect(),
         modules: tables::modules(device, &history, &grouping).map(|table| recorded::modules(trace, table)),
-        census: tables::names(trace, device, &history)
-            .map(|names| recorded::census(trace, &history, &grouping, names)),
+        census: scene.names().map(|names| recorded::census(trace, &history, &grouping, names)),
         outside: readings.as_ref().and_then(recorded::outside),
         self_check,
         what_would_help,
@@ -98,6 +102,7 @@ pub(super) fn analyze(trace: &Trace, device: &DeviceTrace, options: &Options) ->
     if let Some(check) = &report.self_check {
         recorded::warn_of_check(report.device, check, &mut warnings);
     }
+    summed.warnings = warnings.clone();
     Ok(Analyzed { report, findings, facts: summed, warnings })
 }
 
@@ -153,7 +158,15 @@ impl Work<'_> {
 
     fn fragmentation_of(&self, state: &State, moment: Moment) -> Result<Fragmentation> {
         let figures = tables::fragmentation(state, moment, self.grouping)?;
-        Ok(rows::fragmentation(self.trace, self.grouping, figures))
+        let causes = tables::causes(state, self.main_stream);
+        Ok(rows::fragmentation(self.trace, self.grouping, figures, causes, self.main_stream))
+    }
+
+    fn categories(&self, categories: &Categories) -> CategoryTable {
+        let oom = self.ooms().last().map(|oom| Moment(oom.event));
+        let peak = self.usage.peaks.allocated.moment;
+        let figures = tables::category_figures(categories, self.history, &self.window, peak, oom);
+        rows::categories(categories, &figures)
     }
 
     /// Replays other settings where memory ran out or much of it lay unused, and where that is quick.
@@ -180,6 +193,6 @@ impl Work<'_> {
         let order: Vec<u32> = table.entries.iter().map(|entry| entry.group).collect();
         let extent = TimelineExtent::default();
         let data = tables::timeline(self.device, self.history, self.grouping, &order, steps, extent);
-        rows::timeline(self.trace, self.grouping, self.history, data)
+        rows::timeline(self.trace, self.grouping, data)
     }
 }

@@ -4,6 +4,7 @@
 
 use crate::findings::{DeviceFacts, Finding, LineBytes, Scene, SettingHelp};
 use crate::report::{FindingLine, FindingRow, HelpRow};
+use crate::tables;
 
 /// A finding in the report's words.
 pub(super) fn row(finding: Finding) -> FindingRow {
@@ -36,11 +37,22 @@ pub(super) fn setting(help: &HelpRow) -> Option<SettingHelp> {
     })
 }
 
-/// What rules over several devices are handed of this one.
-pub(super) fn facts(scene: &Scene<'_>) -> DeviceFacts {
+/// What rules over several devices are handed of this one; what only those over several files look at is left out
+/// unless there are several.
+pub(super) fn facts(scene: &Scene<'_>, several_files: bool) -> DeviceFacts {
     let history = scene.history;
     let rows = &history.allocations;
-    let at_peak = scene.live_at(history.peaks.allocated.moment);
+    let by_line = |rows: &mut dyn Iterator<Item = usize>| {
+        scene.by_line(rows.map(|row| (row, history.allocations.block_bytes[row])))
+    };
+    let (active, allocated) = (history.peaks.active, history.peaks.allocated);
+    let is_pending = several_files && active.bytes - active.bytes.min(allocated.bytes) >= active.bytes / 20;
+    let at_active_peak = |row: &usize| is_pending && history.allocations.is_active_at(*row, active.moment);
+    let steps =
+        if several_files { tables::step_lines(history, scene.lines, scene.steps) } else { Vec::new() };
+    let named = |lines: Vec<(u32, u64)>| {
+        lines.into_iter().filter_map(|(group, bytes)| scene.line_of_group(group, bytes)).collect()
+    };
     DeviceFacts {
         device: scene.id(),
         events: history.events,
@@ -48,7 +60,11 @@ pub(super) fn facts(scene: &Scene<'_>) -> DeviceFacts {
         peaks: history.peaks,
         end: history.end,
         from_the_start: history.from_the_start,
-        lines_at_peak: scene.by_line(at_peak.map(|row| (row, rows.block_bytes[row]))),
+        lines_at_peak: by_line(&mut scene.live_at(allocated.moment)),
+        lines_at_active_peak: is_pending.then(|| by_line(&mut (0..rows.len()).filter(at_active_peak))),
         step_peaks: scene.steps.rows.iter().map(|step| step.peak_allocated.bytes).collect(),
+        step_ends: scene.steps.rows.iter().map(|step| step.end_allocated_bytes).collect(),
+        step_lines: steps.into_iter().map(named).collect(),
+        warnings: history.warnings.clone(),
     }
 }

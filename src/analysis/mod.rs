@@ -4,16 +4,22 @@
 //! itself: figures come from `rebuild`, `tables` and `findings`; looks come from `report`. Devices are
 //! analysed side by side (rayon); they are never added up.
 
+mod check;
 mod device;
 mod export;
 mod findings;
+mod oom;
+mod ranks;
 mod recorded;
 mod rows;
 mod whatif;
 
 pub use whatif::{LineChange, WhatIfOptions, whatif};
 
+pub use check::{Baseline, FailOn, Gates, check};
 pub use export::{Exporter, Table};
+pub use oom::oom_rows;
+pub use ranks::{Analysis, compared};
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -39,11 +45,20 @@ pub struct Options {
     pub window: Option<Range<u64>>,
     /// Whether to compute the curves that pictures need.
     pub with_pictures: bool,
+    /// Whether several files are analysed in one call, so that more is kept for comparing them.
+    pub several_files: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { device: None, top: None, group_by: GroupBy::Line, window: None, with_pictures: false }
+        Self {
+            device: None,
+            top: None,
+            group_by: GroupBy::Line,
+            window: None,
+            with_pictures: false,
+            several_files: false,
+        }
     }
 }
 
@@ -52,6 +67,14 @@ impl Default for Options {
 /// # Errors
 /// [`Error::Shape`] when `options.device` is not in the trace; [`Error::Table`] when a table cannot be built.
 pub fn analyze(path: &str, trace: &Trace, options: &Options) -> Result<TraceReport> {
+    Ok(analyze_file(path, trace, options)?.report)
+}
+
+/// As [`analyze`], with what comparisons with other files need: see [`compared`].
+///
+/// # Errors
+/// Those of [`analyze`].
+pub fn analyze_file(path: &str, trace: &Trace, options: &Options) -> Result<Analysis> {
     let devices = chosen(trace, options.device)?;
     let analysed: Vec<_> =
         devices.par_iter().map(|device| device::analyze(trace, device, options)).collect::<Result<_>>()?;
@@ -70,7 +93,7 @@ pub fn analyze(path: &str, trace: &Trace, options: &Options) -> Result<TraceRepo
     found.extend(crate::findings::of_trace(trace, &facts));
     found.sort_by_key(|finding| finding.severity);
     let findings = found.into_iter().map(findings::row).collect();
-    Ok(TraceReport {
+    let report = TraceReport {
         path: path.to_owned(),
         format: trace.format.name(),
         events: trace.event_count() as u64,
@@ -80,7 +103,8 @@ pub fn analyze(path: &str, trace: &Trace, options: &Options) -> Result<TraceRepo
         process: rows::process(&trace.process),
         devices: reports,
         findings,
-    })
+    };
+    Ok(Analysis { report, facts: ranks::facts(path, trace, facts) })
 }
 
 /// The allocator's own counters, by device; see [`crate::rebuild::stats`].

@@ -46,7 +46,7 @@ fn phase(figures: PhaseFigures) -> PhaseRow {
     }
 }
 
-pub(super) fn census(trace: &Trace, history: &History, grouping: &Grouping, names: Names) -> CensusRow {
+pub(super) fn census(trace: &Trace, history: &History, grouping: &Grouping, names: &Names) -> CensusRow {
     let shown = |length: usize| length.min(MAX_ROWS);
     let (tensors, holders) = (shown(names.tensors.len()), shown(names.holders.len()));
     CensusRow {
@@ -58,21 +58,21 @@ pub(super) fn census(trace: &Trace, history: &History, grouping: &Grouping, name
         holders_left_out: (names.holders.len() - holders) as u64,
         holders: names.holders[..holders].iter().map(|row| holder(trace, history, grouping, row)).collect(),
         categories: CategoriesRow {
-            at_peak: categories(names.at_peak),
-            at_oom: names.at_oom.map(categories),
-            at_end: categories(names.at_end),
+            at_peak: categories(&names.at_peak),
+            at_oom: names.at_oom.as_deref().map(categories),
+            at_end: categories(&names.at_end),
         },
     }
 }
 
-fn categories(rows: Vec<tables::CategoryRow>) -> Vec<CategoryRow> {
-    let row = |row: tables::CategoryRow| CategoryRow {
-        kind: row.kind,
+fn categories(rows: &[tables::CategoryRow]) -> Vec<CategoryRow> {
+    let row = |row: &tables::CategoryRow| CategoryRow {
+        kind: row.kind.clone(),
         allocations: row.allocations,
         bytes: row.bytes,
         block_bytes: row.block_bytes,
     };
-    rows.into_iter().map(row).collect()
+    rows.iter().map(row).collect()
 }
 
 fn line(trace: &Trace, grouping: &Grouping, allocation: usize) -> Option<String> {

@@ -2,13 +2,14 @@
 
 use crate::findings::JudgedOom;
 use crate::model::{ProcessFacts, SegmentKind, Trace, Warning};
-use crate::rebuild::{History, Moment, NONE, Peaks, Usage};
+use crate::rebuild::{Peaks, Usage};
 use crate::report::{
-    Four, Fragmentation, LineFigures, LineRow, OomRow, PinRow, PoolRow, StepRow, StepsRow, Timeline,
-    TimelineMark, WarningRow,
+    ByCause, CategoryTable, CategoryTableRow, Four, Fragmentation, LineFigures, LineRow, OomRow, PinRow,
+    PoolRow, StepRow, StepsRow, Timeline, TimelineMark, WarningRow,
 };
 use crate::tables::{
-    self, Band, Figures, GroupKey, Grouping, LineTableRow, MarkReason, Pin, PoolUse, StepTable,
+    self, Band, Categories, CategoryFigures, Causes, Figures, GroupKey, Grouping, LineTableRow, MarkReason,
+    Pin, PoolUse, StepTable,
 };
 use crate::units::Bytes;
 
@@ -35,6 +36,23 @@ pub(super) fn process(facts: &ProcessFacts) -> Vec<(String, String)> {
         ("events lost by the recorder", number(Some(facts.lost_events).filter(|&lost| lost > 0))),
     ];
     named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+pub(super) fn categories(categories: &Categories, figures: &[CategoryFigures]) -> CategoryTable {
+    let row = |figures: &CategoryFigures| CategoryTableRow {
+        category: figures.category.name().to_owned(),
+        held_at_peak_bytes: figures.held_at_peak_bytes,
+        named_at_peak_bytes: figures.named_at_peak_bytes,
+        held_at_oom_bytes: figures.held_at_oom_bytes,
+        live_at_end_bytes: figures.live_at_end_bytes,
+        own_peak_bytes: figures.own_peak_bytes,
+        allocations: figures.allocations,
+    };
+    CategoryTable {
+        source: categories.source().to_owned(),
+        rule: categories.rule(),
+        rows: figures.iter().map(row).collect(),
+    }
 }
 
 pub(super) fn usage(usage: Usage) -> Four<u64> {
@@ -106,6 +124,8 @@ pub(super) fn fragmentation(
     trace: &Trace,
     grouping: &Grouping,
     figures: tables::Fragmentation,
+    causes: Causes,
+    main_stream: u64,
 ) -> Fragmentation {
     Fragmentation {
         event: figures.moment.event(),
@@ -121,7 +141,20 @@ pub(super) fn fragmentation(
         largest_free_block_bytes: figures.largest_free_block_bytes,
         largest_stranded_block_bytes: figures.largest_stranded_block_bytes,
         ratio: figures.ratio,
+        by_cause: by_cause(causes),
+        main_stream,
         pins: figures.pins.iter().map(|row| pin(trace, grouping, row)).collect(),
+    }
+}
+
+fn by_cause(causes: Causes) -> ByCause {
+    ByCause {
+        rounding_bytes: causes.rounding_bytes,
+        pending_free_bytes: causes.pending_free_bytes,
+        split_remainder_bytes: causes.split_remainder_bytes,
+        other_stream_bytes: causes.other_stream_bytes,
+        private_pool_bytes: causes.private_pool_bytes,
+        releasable_cache_bytes: causes.releasable_cache_bytes,
     }
 }
 
@@ -181,12 +214,7 @@ pub(super) fn pool(row: &PoolUse) -> PoolRow {
     }
 }
 
-pub(super) fn timeline(
-    trace: &Trace,
-    grouping: &Grouping,
-    history: &History,
-    mut data: tables::TimelineData,
-) -> Timeline {
+pub(super) fn timeline(trace: &Trace, grouping: &Grouping, mut data: tables::TimelineData) -> Timeline {
     let samples = data.moments.len();
     // The renderer knows the two remainders by their place: last. Bands without a byte are left out by the
     // table, so they are put back.
@@ -204,38 +232,22 @@ pub(super) fn timeline(
         Band::OtherGroups => format!("other {}s", grouping.by),
         Band::NoGroup => "no line known".to_owned(),
     };
-    let active = data.moments.iter().zip(&data.active);
+    // An ordinary free is two events, and nobody waits between them: the causes know.
+    let active = data.allocated.iter().zip(&data.causes);
+    let active =
+        active.map(|(allocated, causes)| allocated.saturating_add(causes.pending_free_bytes)).collect();
     Timeline {
         x_is_time: data.x_is_time,
         x: data.x,
         band_names: data.bands.iter().map(name).collect(),
         bands: data.band_bytes,
         allocated: data.allocated,
-        active: active
-            .map(|(&moment, &active)| active.saturating_sub(passing_bytes(history, moment)))
-            .collect(),
+        active,
         reserved: data.reserved,
         x_end: data.x_end,
         events_per_sample: data.events_per_sample,
         marks: data.marks.into_iter().map(|mark| timeline_mark(mark.x, &mark.reason)).collect(),
-        releasable: data.releasable,
-        stranded: data.stranded,
-    }
-}
-
-/// Bytes that are between the two events of an ordinary free at `moment`: nobody waits for them, so the
-/// picture does not show them as waiting.
-fn passing_bytes(history: &History, moment: Moment) -> u64 {
-    let Some(event) = moment.event() else { return 0 };
-    let rows = &history.allocations;
-    match history.allocation_of_event.get(event as usize) {
-        Some(&row) if row != NONE => {
-            let row = row as usize;
-            let requested = u64::from(rows.free_requested_events[row]) == event;
-            let completes_next = u64::from(rows.free_completed_events[row]) == event + 1;
-            if requested && completes_next { rows.block_bytes[row] } else { 0 }
-        }
-        _ => 0,
+        by_cause: data.causes.into_iter().map(by_cause).collect(),
     }
 }
 

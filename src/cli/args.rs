@@ -2,6 +2,8 @@
 //!
 //! Only this file and those below it know clap's attributes. Nothing here looks at files or at the terminal.
 
+mod check;
+mod oom;
 mod whatif;
 
 use std::ffi::OsString;
@@ -18,8 +20,11 @@ use super::color::{self, ColorWhen};
 use super::console::{ConsoleOptions, Talk};
 use super::help;
 use crate::analysis::{self, Table};
+use crate::findings::RULES;
 use crate::tables::{GroupBy, TableFormat};
 
+pub(crate) use check::CheckArgs;
+pub(crate) use oom::OomArgs;
 pub(crate) use whatif::WhatIfArgs;
 
 /// Everything that was typed.
@@ -88,9 +93,15 @@ pub(crate) enum Command {
     /// Say which lines held the memory, where the rest went, and why it ran out
     #[command(after_help = help::ANALYZE)]
     Analyze(AnalyzeArgs),
+    /// Hold a trace against limits, for continuous integration
+    #[command(after_help = help::CHECK)]
+    Check(CheckArgs),
     /// Turn a snapshot into a trace or a trace into a snapshot
     #[command(after_help = help::CONVERT)]
     Convert(ConvertArgs),
+    /// Say what a finding means, when it is made and what to do about it
+    #[command(after_help = help::EXPLAIN)]
+    Explain(ExplainArgs),
     /// Write the tables behind the report as Parquet or CSV
     #[command(after_help = help::EXPORT)]
     Export(ExportArgs),
@@ -100,6 +111,9 @@ pub(crate) enum Command {
     /// Print the table of lines alone
     #[command(after_help = help::LINES)]
     Lines(LinesArgs),
+    /// Explain CUDA out-of-memory errors from the text of a log alone
+    #[command(after_help = help::OOM)]
+    Oom(OomArgs),
     /// Record a Python program: every event of its CUDA allocator goes to a trace
     #[command(after_help = help::RUN)]
     Run(RunArgs),
@@ -155,6 +169,7 @@ impl AnalysisArgs {
             group_by: self.group_by,
             window: self.window(),
             with_pictures,
+            several_files: false,
         }
     }
 
@@ -249,6 +264,18 @@ pub(crate) enum CodecChoice {
     Zlib,
     /// Not compressed.
     None,
+}
+
+/// `memlab explain`.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// Name of the rule [default: a list of all]
+    #[arg(value_name = "RULE", hide_possible_values = true, help_heading = "Input",
+        value_parser = PossibleValuesParser::new(RULES.map(|rule| rule.name)))]
+    pub rule: Option<String>,
+    /// Print JSON
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
 }
 
 /// `memlab export`.

@@ -71,6 +71,15 @@ impl Console {
         TextStyle { colour: self.color_out }
     }
 
+    /// How many columns text for people may take.
+    #[expect(clippy::unused_self, reason = "whoever has no console has no width")]
+    pub(crate) fn width(&self) -> usize {
+        const MOST: usize = 100;
+        const LEAST: usize = 40;
+        let terminal = terminal_size::terminal_size_of(io::stdout());
+        terminal.map_or(MOST, |(width, _)| usize::from(width.0).clamp(LEAST, MOST))
+    }
+
     /// Writes data to stdout.
     #[expect(clippy::unused_self, reason = "whoever has no console has no stdout")]
     pub(crate) fn print(&self, data: &str) -> anyhow::Result<()> {

@@ -23,8 +23,9 @@ Examples:
 const CODES: &str = "\
 Exit codes:
   0  done; also when the reader of a pipe closes it early
-  1  a gate that was asked for failed (no command of this version has one)
-  2  an error: usage, or a file that could not be read or written; whatever could be done is done";
+  1  a gate of `memlab check` does not hold
+  2  an error: usage, or a file that could not be read or written; whatever could be done is done
+  3  the trace does not show enough to say whether a gate of `memlab check` holds";
 
 const ENVIRONMENT: &str = "\
 Environment:
@@ -38,11 +39,30 @@ Examples:
   memlab analyze rank*.pickle --json | jq '.traces[].devices[].peak'
   zcat snapshot.pickle.gz | memlab analyze - --group-by function";
 
+pub(crate) const CHECK: &str = "\
+Examples:
+  memlab check trace.msgpack                        no finding may be an error
+  memlab check trace.msgpack --max-peak 12GiB --max-growth 1MiB/step
+  memlab check trace.msgpack --baseline main/report.json --tolerance 3
+  memlab check trace.msgpack --fail-on growth,fragmentation --junit memory.xml
+
+Exit codes:
+  0  every gate holds
+  1  at least one does not: one line each
+  2  an error
+  3  none fails, but the trace does not show enough to decide every one of them";
+
 pub(crate) const CONVERT: &str = "\
 Examples:
   memlab convert snapshot.pickle trace.msgpack
   memlab convert trace.msgpack snapshot.pickle.gz    for pytorch.org/memory_viz
   zcat snapshot.pickle.gz | memlab convert - trace.msgpack";
+
+pub(crate) const EXPLAIN: &str = "\
+Examples:
+  memlab explain                    all rules, one line each
+  memlab explain fragmentation
+  memlab explain growth --json | jq -r '.rules[0].remedy'";
 
 pub(crate) const EXPORT: &str = "\
 Examples:
@@ -60,6 +80,14 @@ Examples:
   memlab lines snapshot.pickle --top 10
   memlab lines snapshot.pickle --group-by module
   memlab lines snapshot.pickle --csv > lines.csv";
+
+pub(crate) const OOM: &str = "\
+Examples:
+  memlab oom train.log
+  memlab oom slurm-*.out rank*.log.gz --json | jq '.messages[] | {log, line, verdict}'
+  kubectl logs trainer-0 | memlab oom -
+
+A log without any such message is no error; it is said on stderr.";
 
 pub(crate) const RUN: &str = "\
 Examples:

@@ -154,7 +154,7 @@ fn read(path: &Path, progress: &Progress) -> anyhow::Result<Input> {
     Ok(Input { label: path.display().to_string(), file_bytes, trace, read_in: began.elapsed() })
 }
 
-fn check_standard_input(paths: &[PathBuf]) -> anyhow::Result<()> {
+pub(crate) fn check_standard_input(paths: &[PathBuf]) -> anyhow::Result<()> {
     match paths.iter().filter(|path| is_standard_input(path)).count() {
         1 if io::stdin().is_terminal() => Err(refuse(
             "standard input is a terminal",

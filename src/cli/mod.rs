@@ -25,20 +25,27 @@ use console::Console;
 enum Status {
     /// 0: everything that was asked for is done.
     Done,
+    /// 1: a gate that was asked for does not hold.
+    GateFailed,
     /// 2: at least one thing could not be done; what could be done is.
     Failed,
+    /// 3: the trace does not show enough to say whether a gate holds.
+    Undecided,
 }
 
 impl From<Status> for ExitCode {
     fn from(status: Status) -> Self {
         match status {
             Status::Done => Self::SUCCESS,
+            Status::GateFailed => Self::from(1),
             Status::Failed => Self::from(2),
+            Status::Undecided => Self::from(3),
         }
     }
 }
 
-/// Runs the program with the arguments of this process and says how it ended: 0 done, 2 error. A reader that
+/// Runs the program with the arguments of this process and says how it ended: 0 done, 1 a gate failed, 2 error, 3 a gate is
+/// undecided. A reader that
 /// closes the pipe early is no error.
 #[must_use]
 pub fn main() -> ExitCode {

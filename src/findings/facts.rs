@@ -2,7 +2,7 @@
 //!
 //! Owns no judgement. A device's whole history is not kept for them: a job has many.
 
-use crate::model::DeviceId;
+use crate::model::{DeviceId, Warnings};
 use crate::rebuild::{Peaks, Usage};
 
 use super::LineBytes;
@@ -24,8 +24,18 @@ pub struct DeviceFacts {
     pub from_the_start: bool,
     /// What each line holds when allocated bytes peak, most first.
     pub lines_at_peak: Vec<LineBytes>,
+    /// The same when active bytes peak; `None` where that is hardly more than is allocated, and unless several
+    /// files are looked at.
+    pub lines_at_active_peak: Option<Vec<LineBytes>>,
     /// The most allocated bytes within each step, in order; empty without steps.
     pub step_peaks: Vec<u64>,
+    /// Allocated bytes after each step.
+    pub step_ends: Vec<u64>,
+    /// For the first steps: what the largest lines hold at most within it, most first. Empty unless several files
+    /// are looked at.
+    pub step_lines: Vec<Vec<LineBytes>>,
+    /// Faults met while it was rebuilt.
+    pub warnings: Warnings,
 }
 
 /// One file of a call.
@@ -33,6 +43,8 @@ pub struct DeviceFacts {
 pub struct RankFacts {
     /// Path as given.
     pub path: String,
+    /// The path without its rank: what the files of one job have in common.
+    pub job: String,
     /// Rank, as the recording or the file's name says.
     pub rank: Option<u64>,
     /// Number of ranks of the job, where the recording says.

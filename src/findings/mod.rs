@@ -3,21 +3,34 @@
 //! Owns the rules, one file each in `rules`, what they are handed ([`Scene`]) and what they say
 //! ([`Finding`]); and why a request failed ([`judge_all`]).
 
+mod attempts;
+mod calls;
 mod chains;
 mod compared;
+mod duplicates;
 mod facts;
+pub mod faults;
 mod finding;
+mod ghosts;
 mod growth;
 mod holders;
+mod kept;
+pub mod message;
 mod oom;
+mod optimizer_state;
+mod page;
 mod passes;
 mod releases;
+mod reserve;
 mod rule;
 mod rules;
 mod scene;
+mod sizes;
+mod workspaces;
 
 pub use facts::{DeviceFacts, RankFacts};
 pub use finding::{Finding, LineBytes, Severity};
 pub use oom::{Cap, OomFacts, Outside, Refusal, Sums, Verdict, VerdictKind, judge, judge_all};
+pub use page::{index, looked_for, page, parts};
 pub use rule::{Check, Guide, RULES, Rule, of_device, of_ranks, of_trace, rule};
 pub use scene::{JudgedOom, Scene, SettingHelp, States};

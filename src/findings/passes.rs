@@ -88,7 +88,7 @@ fn stretches(runs: &[PhaseRun], trained: bool) -> Vec<Stretch> {
                 found.push(Stretch { events: run.events.start..end, trains: true });
             }
             Phase::Evaluation | Phase::Forward => {
-                found.push(Stretch { events: run.events.clone(), trains: false })
+                found.push(Stretch { events: run.events.clone(), trains: false });
             }
             _ => {}
         }

@@ -8,7 +8,9 @@ use std::sync::OnceLock;
 
 use crate::model::{DeviceId, DeviceTrace, PoolId, Settings, StackId, Trace};
 use crate::rebuild::{History, Moment, OomEvent, State};
-use crate::tables::{self, GroupKey, Grouping, Phases, Readings, StepTable};
+use crate::tables::{
+    self, Categories, GroupKey, Grouping, Maker, Makers, Names, Phases, Readings, StepTable, Streams, streams,
+};
 
 use super::{LineBytes, Verdict};
 
@@ -69,7 +71,12 @@ pub struct States {
     reserved_peak: OnceLock<State>,
     end: OnceLock<State>,
     last_oom: OnceLock<Option<State>>,
+    makers: OnceLock<Makers>,
+    survivors: OnceLock<Vec<usize>>,
+    streams: OnceLock<Streams>,
     phases: OnceLock<Phases>,
+    names: OnceLock<Option<Names>>,
+    categories: OnceLock<Categories>,
 }
 
 impl Scene<'_> {
@@ -105,11 +112,64 @@ impl Scene<'_> {
         self.states.last_oom.get_or_init(state).as_ref()
     }
 
+    /// Who made what, as frames say.
+    #[must_use]
+    pub fn makers(&self) -> &Makers {
+        let makers = || Makers::new(self.trace, self.history, &self.lines.facts);
+        self.states.makers.get_or_init(makers)
+    }
+
+    /// Who made allocation `row`.
+    #[must_use]
+    pub fn maker(&self, row: usize) -> Maker {
+        self.makers().of(self.history, row, |event| self.phases().of_event(event))
+    }
+
+    /// Rows of the allocations that stay until nothing is asked for any more, ascending.
+    #[must_use]
+    pub fn survivors(&self) -> &[usize] {
+        self.states.survivors.get_or_init(|| tables::survivors(self.history))
+    }
+
+    /// Bytes of the blocks of `rows`.
+    #[must_use]
+    pub fn block_bytes(&self, rows: &[usize]) -> u64 {
+        let bytes = |sum: u64, &row: &usize| sum.saturating_add(self.history.allocations.block_bytes[row]);
+        rows.iter().fold(0, bytes)
+    }
+
+    /// The lines of `rows` with the bytes of their blocks, most bytes first.
+    #[must_use]
+    pub fn lines_of(&self, rows: &[usize]) -> Vec<LineBytes> {
+        self.by_line(rows.iter().map(|&row| (row, self.history.allocations.block_bytes[row])))
+    }
+
+    /// Who uses which stream, and which is the main one.
+    #[must_use]
+    pub fn streams(&self) -> &Streams {
+        self.states.streams.get_or_init(|| streams(self.history))
+    }
+
     /// What the process was doing at every event.
     #[must_use]
     pub fn phases(&self) -> &Phases {
         let found = || tables::phases(self.trace, self.device, self.history, self.lines);
         self.states.phases.get_or_init(found)
+    }
+
+    /// What the recorder's censuses say; `None` without a census of this device.
+    #[must_use]
+    pub fn names(&self) -> Option<&Names> {
+        let found = || tables::names(self.trace, self.device, self.history);
+        self.states.names.get_or_init(found).as_ref()
+    }
+
+    /// What every allocation is for: by name where a census tells, else derived.
+    #[must_use]
+    pub fn categories(&self) -> &Categories {
+        self.states.categories.get_or_init(|| {
+            tables::categories(self.trace, self.device, self.history, self.phases(), self.names())
+        })
     }
 
     /// The line that allocation `row` is charged to, with `bytes`; `None` when no line is known.

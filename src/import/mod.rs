@@ -10,6 +10,7 @@ mod pickle;
 mod rows;
 mod snapshot;
 mod source;
+mod stream;
 mod unpack;
 
 use std::path::Path;
@@ -20,6 +21,8 @@ use crate::model::Trace;
 
 use graph::Graph;
 use rows::Rows;
+
+pub use stream::open_log;
 
 /// Told how far reading is: bytes done, bytes in all (unpacked).
 type Progress<'a> = dyn Fn(u64, u64) + Sync + 'a;

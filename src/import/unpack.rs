@@ -15,13 +15,13 @@ pub(super) struct Unpacked {
     pub(super) fault: Option<String>,
 }
 
-const GZIP: &[u8] = &[0x1f, 0x8b];
-const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+pub(super) const GZIP: &[u8] = &[0x1f, 0x8b];
+pub(super) const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// Any compressed file may unpack to this much.
 const FREE_BYTES: u64 = 16 << 20;
 const STEP_BYTES: usize = 1 << 20;
 /// Largest window that a zstd file may ask for, as a power of two.
-const ZSTD_WINDOW_LOG_MAX: u32 = 27;
+pub(super) const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
 /// Unpacks `bytes`; `None` when they are not compressed.
 pub(super) fn unpack(bytes: &[u8], options: &ReadOptions) -> Result<Option<Unpacked>> {

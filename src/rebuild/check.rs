@@ -23,6 +23,17 @@ pub(super) fn end_against(stated: &[Segment], history: &History) -> Warnings {
     warnings
 }
 
+/// A file whose final state has no segment on any device, though events leave some held: whoever wrote it left the
+/// state out, and nothing can be held against it.
+pub(super) fn end_against_nothing(history: &History) -> Warnings {
+    let mut warnings = Warnings::default();
+    let (device, held) = (history.device.0, history.end.reserved_bytes);
+    warnings.add_about("no-segments", &device.to_string(), u64::from(held > 0), || {
+        format!("the file's final state is empty, though events leave {held} bytes held on device {device}: it was left out")
+    });
+    warnings
+}
+
 type Fact = (u64, u64, u64);
 
 fn segment_facts(state: &State) -> Vec<Fact> {
@@ -93,6 +104,16 @@ mod tests {
             .segments(final_state(block_bytes))
             .build();
         rebuild(&trace, &trace.devices[0]).warnings.count("end-differs")
+    }
+
+    #[test]
+    fn a_state_that_was_left_out_is_no_contradiction() {
+        let builder = TraceBuilder::new().segment_alloc(0x4000_0000, 2 << 20).segments(Vec::new());
+        let trace = builder.clone().build();
+        let warnings = rebuild(&trace, &trace.devices[0]).warnings;
+        assert_eq!((warnings.count("no-segments"), warnings.count("end-differs")), (1, 0));
+        let trace = builder.segment_free(0x4000_0000, 2 << 20).build();
+        assert!(rebuild(&trace, &trace.devices[0]).warnings.is_empty());
     }
 
     #[test]

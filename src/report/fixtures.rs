@@ -1,6 +1,7 @@
 //! Fixed reports for the tests of all renderers: an OOM by fragmentation, a normal run, a late start, and
 //! one with hostile names. Figures add up as those of a real run do.
 
+use super::categories::{CategoryTable, CategoryTableRow};
 use super::types::*;
 
 const MIB: u64 = 1 << 20;
@@ -49,6 +50,15 @@ fn fragmentation(event: u64, reserved: u64, active: u64, stranded: u64) -> Fragm
         largest_free_block_bytes: stranded / 2,
         largest_stranded_block_bytes: stranded / 2,
         ratio: 1.0 - active as f64 / reserved as f64,
+        by_cause: ByCause {
+            rounding_bytes: 5_120,
+            pending_free_bytes: pending,
+            split_remainder_bytes: stranded - MIB,
+            other_stream_bytes: MIB,
+            releasable_cache_bytes: reserved - active - stranded,
+            ..ByCause::default()
+        },
+        main_stream: 0,
         pins: vec![
             PinRow {
                 file: Some("data/loader.py".to_owned()),
@@ -102,6 +112,7 @@ fn device() -> DeviceReport {
             allocations: 211,
             live_at_end_bytes: MIB,
         },
+        categories: categories(185_862_144, None),
         ooms: Vec::new(),
         steps: steps(),
         pools: pools(),
@@ -112,6 +123,25 @@ fn device() -> DeviceReport {
         what_would_help: None,
         timeline: super::timeline_fixture::training_run(),
     }
+}
+
+/// Shares of `held` bytes; the remainder is unknown.
+fn categories(held: u64, at_oom: Option<u64>) -> CategoryTable {
+    let parts = [("activation", 5), ("optimizer_state", 2), ("parameter", 1), ("gradient", 1)];
+    let row = |category: &str, held_at_peak_bytes: u64| CategoryTableRow {
+        category: category.to_owned(),
+        held_at_peak_bytes,
+        held_at_oom_bytes: at_oom.map(|_| held_at_peak_bytes),
+        live_at_end_bytes: held_at_peak_bytes / 2,
+        own_peak_bytes: held_at_peak_bytes + MIB,
+        allocations: 40,
+        ..CategoryTableRow::default()
+    };
+    let mut rows: Vec<_> =
+        parts.iter().map(|&(category, tenths)| row(category, held / 10 * tenths)).collect();
+    let told: u64 = rows.iter().map(|row| row.held_at_peak_bytes).sum();
+    rows.push(row("unknown", held - told));
+    CategoryTable { source: "derived".to_owned(), rule: "Derived from phases and lives.".to_owned(), rows }
 }
 
 /// 40 steps; the 23rd has the highest peak.
@@ -188,6 +218,7 @@ pub(super) fn oom() -> Report {
     device.lines[0] = line("train.py", 100, "step", 360, 120);
     device.lines[1] = line("model/block.py", 41, "forward", 160, 0);
     device.unattributed.held_at_peak_bytes = 610_271_232 - 564 * MIB;
+    device.categories = categories(610_271_232, Some(2_047));
     device.total_bytes = Some(1_200 * MIB);
     device.ooms = vec![oom_row(&at_oom)];
     device.fragmentation.at_peak = at_oom.clone();
@@ -322,6 +353,11 @@ pub(super) fn hostile() -> Report {
     device.name = Some(text());
     device.group_by = text();
     device.line_rule = text();
+    device.categories.source = text();
+    device.categories.rule = text();
+    for row in &mut device.categories.rows {
+        row.category = text();
+    }
     device.steps.source = text();
     device.steps.rows[0].name = text();
     for line in &mut device.lines {
@@ -357,5 +393,6 @@ pub(super) fn many_lines(count: u64) -> Report {
     device.fragmentation.at_peak.pins = vec![pin; count as usize];
     device.ooms = vec![device.ooms[0].clone(); count as usize];
     device.pools = vec![device.pools[0].clone(); count as usize];
+    device.categories.rows = vec![device.categories.rows[0].clone(); count as usize];
     report
 }

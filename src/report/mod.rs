@@ -4,14 +4,19 @@
 //! figure arrives finished. Every renderer escapes what comes from the trace, and the same report always
 //! gives the same bytes.
 
+mod categories;
+mod check;
 mod columns;
 pub mod escape;
+mod explain;
+mod findings_text;
 #[cfg(test)]
 mod fixtures;
 mod json;
 mod lines_table;
 mod markdown;
 mod modules_table;
+mod oom;
 mod recorded;
 #[cfg(test)]
 mod recorded_fixture;
@@ -22,14 +27,20 @@ mod svg;
 mod text;
 #[cfg(test)]
 mod timeline_fixture;
+mod told;
 mod types;
 mod verdict;
 mod whatif;
+mod wrap;
 
+pub use categories::{CategoryTable, CategoryTableRow};
+pub use check::{CheckReport, GatePart, GateRow, Outcome, check_junit, check_line, check_text};
+pub use explain::{explain_index, explain_json, explain_text};
 pub use json::{json, pretty};
 pub use lines_table::lines_table;
 pub use markdown::{MarkdownOptions, markdown, picture_name};
 pub use modules_table::modules_table;
+pub use oom::{GLOSSARY, LogRow, MessageRow, OomReport, ProcessRow, oom_text};
 pub use recorded::{
     CategoriesRow, CategoryRow, CensusRow, DifferenceRow, HolderRow, ModuleRow, ModulesRow, OutsidePointRow,
     OutsideRow, PhaseRow, PlaceRow, SelfCheckRow, TensorRow,
@@ -39,9 +50,9 @@ pub use summary::{SummaryGroup, SummaryRow, SummaryTable, summary_table};
 pub use svg::{fragmentation_svg, timeline_svg, whatif_svg};
 pub use text::{text_summary, write_summary};
 pub use types::{
-    DeviceReport, FindingLine, FindingRow, Four, Fragmentation, FragmentationRow, HistoryRow, LineFigures,
-    LineRow, OomRow, PinRow, PoolRow, Report, SCHEMA, StepRow, StepsRow, Timeline, TimelineMark, TraceReport,
-    WarningRow,
+    ByCause, DeviceReport, FindingLine, FindingRow, Four, Fragmentation, FragmentationRow, HistoryRow,
+    LineFigures, LineRow, OomRow, PinRow, PoolRow, Report, SCHEMA, StepRow, StepsRow, Timeline, TimelineMark,
+    TraceReport, WarningRow,
 };
 pub use whatif::{
     BaselineRow, BoundsRow, ChangedLineRow, HelpRow, HelpSettingRow, LimitRow, RecommendationRow, SettingRow,

@@ -9,6 +9,10 @@ const MIB: u64 = 1 << 20;
 /// Fills in what a snapshot leaves out.
 pub(super) fn add(device: &mut DeviceReport) {
     device.modules = Some(modules(device.peak.allocated_bytes));
+    device.categories.source = "named".to_owned();
+    for row in &mut device.categories.rows {
+        row.named_at_peak_bytes = row.held_at_peak_bytes / 2;
+    }
     device.census = Some(census(device.peak.allocated_bytes));
     let point =
         |event, bytes| OutsidePointRow { event: Some(event), time_us: 1_000_000 + event as i64, bytes };

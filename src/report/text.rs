@@ -7,10 +7,13 @@ use std::fmt;
 
 use super::columns::{Align, aligned};
 use super::escape::{keep_end, keep_start, terminal};
+use super::findings_text::findings_lines;
 use super::lines_table::bytes_of_other_lines;
 use super::style::Style;
+use super::told;
 use super::types::{DeviceReport, Four, Fragmentation, LineRow, PinRow, TraceReport};
 use super::verdict;
+use super::wrap::broken;
 use crate::units::{Bytes, Count, percent};
 
 const COLUMNS: usize = 100;
@@ -42,7 +45,11 @@ pub fn write_summary<W: fmt::Write>(out: &mut W, trace: &TraceReport, style: Sty
                 write_blocks(out, &device_blocks(trace, device, &[], style))?;
                 writeln!(out)?;
             }
-            about_file.iter().try_for_each(|line| writeln!(out, "{line}"))
+            let elsewhere = told::in_order(trace, None);
+            let known = |device: u32| devices.iter().any(|entry| entry.device == device);
+            let elsewhere: Vec<_> = elsewhere.into_iter().filter(|finding| !known(finding.device)).collect();
+            let elsewhere = findings_lines(&elsewhere, ROWS, COLUMNS, style);
+            elsewhere.iter().chain(&about_file).try_for_each(|line| writeln!(out, "{line}"))
         }
     }
 }
@@ -68,19 +75,7 @@ fn fit(line: &str) -> String {
 
 /// `text` on at most `limit` lines, later ones indented; what does not fit ends in an ellipsis.
 fn wrap(text: &str, limit: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let current = lines.len() - 1;
-        let used = lines[current].chars().count();
-        let fits = used + 1 + word.chars().count() <= COLUMNS;
-        if used == 0 || fits || lines.len() == limit {
-            let separator = if used == 0 { "" } else { " " };
-            lines[current].extend([separator, word]);
-        } else {
-            lines.push(format!("  {word}"));
-        }
-    }
-    lines.iter().map(|line| fit(line)).collect()
+    broken(text, limit, COLUMNS, 2)
 }
 
 fn head(trace: &TraceReport) -> String {
@@ -122,7 +117,7 @@ fn warning(text: &str, style: Style) -> String {
     style.warn(fit(&format!("warning: {text}")))
 }
 
-/// Verdict, figures, lines, warnings, next step. The table of lines gives way where the rest needs room.
+/// Verdict, findings, figures, lines, warnings, next step. The table of lines gives way where the rest needs room.
 fn device_blocks(
     trace: &TraceReport,
     device: &DeviceReport,
@@ -136,6 +131,7 @@ fn device_blocks(
     verdict.extend(headline(device, style));
     let mut figures = counters(device, style);
     figures.extend(fragmentation(device));
+    figures.extend(device.categories.sentence(COLUMNS).map(|line| fit(&line)));
     let mut notes: Vec<String> =
         verdict::device_caveats(device).iter().map(|text| warning(text, style)).collect();
     notes.extend_from_slice(about_file);
@@ -145,11 +141,18 @@ fn device_blocks(
     let taken = 1 + verdict.len() + figures.len() + notes.len() + next.len();
     // One line of the table is kept in any case.
     let room = ROWS.saturating_sub(taken + TABLE_FRAME + 1);
+    // Three lines of the table are worth more than the fourth finding, one finding more than the table, and what
+    // is optional more than a finding's second line.
     let optional = optional(device);
+    let found = told::in_order(trace, Some(device.device));
+    let spare = room.saturating_sub(2);
+    let share = spare.saturating_sub(optional.len()).max(spare.min(found.len()));
+    let found = findings_lines(&found, share, COLUMNS, style);
+    let (taken, room) = (taken + found.len(), room.saturating_sub(found.len() + 1));
     let taken = taken + optional.len().min(room);
     figures.extend(optional.into_iter().take(room));
     let top = ROWS.saturating_sub(taken + TABLE_FRAME).clamp(1, TOP);
-    vec![verdict, figures, top_lines(device, top, style), notes, next]
+    vec![verdict, found, figures, top_lines(device, top, style), notes, next]
 }
 
 fn headline(device: &DeviceReport, style: Style) -> Vec<String> {
@@ -228,22 +231,13 @@ fn optional(device: &DeviceReport) -> Vec<String> {
     lines
 }
 
-/// What only memlab's own recorder knows: kinds, the largest allocation's holder, memory outside.
+/// What only memlab's own recorder knows: the largest allocation's holder, memory outside.
 fn recorded(device: &DeviceReport) -> Vec<String> {
     let mut lines = Vec::new();
-    if let Some(census) = &device.census {
-        let categories = &census.categories;
-        let (moment, rows) = match &categories.at_oom {
-            Some(rows) => ("at the OOM", rows),
-            None => ("at the peak", &categories.at_peak),
-        };
-        let kinds: Vec<String> =
-            rows.iter().map(|row| format!("{} {}", terminal(&row.kind), Bytes(row.block_bytes))).collect();
-        lines.extend(wrap(&format!("by kind {moment}: {}", kinds.join(", ")), 2));
-        if let Some((holder, bytes)) = census.holders.first().and_then(|row| Some((row, row.bytes?))) {
-            let path = terminal(&holder.path);
-            lines.push(fit(&format!("  {} held by {}", Bytes(bytes), keep_end(&path, 70))));
-        }
+    let holder = device.census.as_ref().and_then(|census| census.holders.first());
+    if let Some((holder, bytes)) = holder.and_then(|row| Some((row, row.bytes?))) {
+        let path = terminal(&holder.path);
+        lines.push(fit(&format!("{} held by {}", Bytes(bytes), keep_end(&path, 70))));
     }
     if let Some(outside) = &device.outside {
         let (most, end) = (Bytes(outside.max_bytes), Bytes(outside.end_bytes));
@@ -290,8 +284,8 @@ fn top_lines(device: &DeviceReport, top: usize, style: Style) -> Vec<String> {
 
 fn next(trace: &TraceReport, device: &DeviceReport, style: Style) -> Vec<String> {
     let path = terminal(&trace.path);
-    match verdict::remedies(trace, device).first() {
-        Some(remedy) => wrap(&format!("next: {}", terminal(remedy)), 2),
+    match verdict::next_step(trace, device) {
+        Some(remedy) => wrap(&format!("next: {}", terminal(&remedy)), 2),
         None => vec![fit(&format!("next: memlab analyze {} -o report", keep_end(&path, 60)))],
     }
     .iter()

@@ -1,7 +1,7 @@
 //! Timelines for tests, as `analysis` would sample them: a training run of 40 steps, one that fails, one
 //! without times, and the densest that the sampling can give.
 
-use super::types::{Timeline, TimelineMark};
+use super::types::{ByCause, Timeline, TimelineMark};
 
 const MIB: u64 = 1 << 20;
 const NAMES: [&str; 8] = [
@@ -58,8 +58,13 @@ impl Recorder {
         timeline.allocated.push(allocated);
         timeline.active.push(active);
         timeline.reserved.push(self.reserved);
-        timeline.stranded.push(free / 3);
-        timeline.releasable.push(free - free / 3);
+        timeline.by_cause.push(ByCause {
+            rounding_bytes: allocated / 64,
+            pending_free_bytes: pending_mib * MIB,
+            split_remainder_bytes: free / 3,
+            releasable_cache_bytes: free - free / 3,
+            ..ByCause::default()
+        });
         timeline.x_end = self.now;
     }
 
@@ -171,8 +176,14 @@ pub(super) fn densest(bands: usize) -> Timeline {
         let reserved = total + wobble.next(9_000 * MIB);
         let free = reserved.saturating_sub(timeline.active[sample as usize]);
         timeline.reserved.push(reserved);
-        timeline.stranded.push(free / 2);
-        timeline.releasable.push(free - free / 2);
+        timeline.by_cause.push(ByCause {
+            pending_free_bytes: timeline.active[sample as usize] - total,
+            split_remainder_bytes: free / 4,
+            other_stream_bytes: free / 4,
+            private_pool_bytes: free / 4,
+            releasable_cache_bytes: free - 3 * (free / 4),
+            ..ByCause::default()
+        });
     }
     for n in 0..4_000 {
         timeline.marks.push(TimelineMark { x: n * 250, kind: "step", label: format!("step {n}") });

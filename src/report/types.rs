@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 
+use super::categories::CategoryTable;
 use super::recorded::{CensusRow, ModulesRow, OutsideRow, SelfCheckRow};
 
 /// Version of the JSON that memlab prints.
@@ -101,6 +102,8 @@ pub struct DeviceReport {
     pub lines_left_out: u64,
     /// What has no user line.
     pub unattributed: LineFigures,
+    /// What the memory is for.
+    pub categories: CategoryTable,
     /// Failed requests.
     pub ooms: Vec<OomRow>,
     /// Steps.
@@ -152,7 +155,8 @@ pub struct FragmentationRow {
 }
 
 /// Where the reserved bytes are at one moment. `requested + rounding = allocated`;
-/// `allocated + pending_free = active`; `active + releasable + stranded = reserved`.
+/// `allocated + pending_free = active`; `active + releasable + stranded = reserved`. `by_cause` is another view
+/// of the same bytes.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Fragmentation {
     /// The event after which this holds; `null` before the first event.
@@ -181,8 +185,44 @@ pub struct Fragmentation {
     pub largest_stranded_block_bytes: u64,
     /// `1 - active / reserved`; 0 when nothing is reserved.
     pub ratio: f64,
+    /// `reserved - requested`, every byte under the one cause that it has.
+    pub by_cause: ByCause,
+    /// The stream with most traffic, to which `by_cause` compares the others.
+    pub main_stream: u64,
     /// Whose blocks pin the stranded bytes, most bytes first.
     pub pins: Vec<PinRow>,
+}
+
+/// Reserved minus requested bytes by cause. All of them together are exactly that difference.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ByCause {
+    /// Blocks in use are larger than what was asked for.
+    pub rounding_bytes: u64,
+    /// Freed, but waiting for another stream.
+    pub pending_free_bytes: u64,
+    /// Free in a segment of the main stream that a block in use or pending pins.
+    pub split_remainder_bytes: u64,
+    /// Free on another stream than the main one.
+    pub other_stream_bytes: u64,
+    /// Free in private pools.
+    pub private_pool_bytes: u64,
+    /// In segments of the main stream that are wholly free.
+    pub releasable_cache_bytes: u64,
+}
+
+impl ByCause {
+    /// The causes with their names for people, in the order in which pictures and tables show them.
+    #[must_use]
+    pub fn named(&self) -> [(&'static str, u64); 6] {
+        [
+            ("rounding", self.rounding_bytes),
+            ("pending frees", self.pending_free_bytes),
+            ("split remainders", self.split_remainder_bytes),
+            ("other streams", self.other_stream_bytes),
+            ("private pools", self.private_pool_bytes),
+            ("releasable cache", self.releasable_cache_bytes),
+        ]
+    }
 }
 
 /// A line whose live blocks pin stranded bytes.
@@ -422,10 +462,8 @@ pub struct Timeline {
     pub events_per_sample: u64,
     /// Moments to mark.
     pub marks: Vec<TimelineMark>,
-    /// Fragmentation over time at the same samples: bytes in wholly free segments.
-    pub releasable: Vec<u64>,
-    /// Fragmentation over time at the same samples: free but pinned bytes.
-    pub stranded: Vec<u64>,
+    /// Why reserved bytes are not requested ones, at the same samples.
+    pub by_cause: Vec<ByCause>,
 }
 
 /// A moment to mark in the timeline.

@@ -3,6 +3,7 @@
 //! Owns the wording that the terminal summary and the Markdown page share. Returns raw text: whoever prints
 //! it escapes it. Decides nothing about memory: verdicts, findings and remedies arrive finished.
 
+use super::told;
 use super::types::{DeviceReport, Fragmentation, OomRow, TraceReport};
 use crate::units::{Bytes, Count, percent};
 
@@ -101,19 +102,11 @@ pub(super) fn device_caveats(device: &DeviceReport) -> Vec<String> {
     caveats
 }
 
-/// What to try, most promising first, from the findings.
-pub(super) fn remedies(trace: &TraceReport, device: &DeviceReport) -> Vec<String> {
-    let rank = |severity: &str| match severity {
-        "error" => 0,
-        "warning" => 1,
-        _ => 2,
-    };
-    let mut findings: Vec<_> =
-        trace.findings.iter().filter(|f| f.device == device.device && !f.remedy.is_empty()).collect();
-    findings.sort_by_key(|finding| rank(finding.severity));
-    let mut remedies: Vec<String> = findings.into_iter().map(|finding| finding.remedy.clone()).collect();
-    remedies.dedup();
-    remedies
+/// What to do first, as the most serious finding says. Findings that are merely worth knowing are no next step.
+pub(super) fn next_step(trace: &TraceReport, device: &DeviceReport) -> Option<String> {
+    let findings = told::in_order(trace, Some(device.device));
+    let serious = findings.into_iter().filter(|finding| told::is_serious(finding));
+    serious.map(|finding| &finding.remedy).find(|remedy| !remedy.is_empty()).cloned()
 }
 
 #[cfg(test)]
@@ -146,11 +139,11 @@ mod tests {
     }
 
     #[test]
-    fn remedies_come_from_findings_errors_first() {
-        let report = fixtures::oom();
-        let trace = &report.traces[0];
-        let remedies = remedies(trace, &trace.devices[0]);
-        assert!(remedies[0].contains("expandable_segments"), "{remedies:?}");
-        assert_eq!(remedies.len(), 2);
+    fn the_most_serious_finding_says_what_to_do_and_infos_are_no_next_step() {
+        let mut report = fixtures::oom();
+        let trace = &mut report.traces[0];
+        assert!(next_step(trace, &trace.devices[0]).unwrap().starts_with("Set PYTORCH_CUDA_ALLOC_CONF"));
+        trace.findings.retain(|finding| finding.severity == "info");
+        assert_eq!(next_step(trace, &trace.devices[0]), None);
     }
 }

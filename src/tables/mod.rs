@@ -4,30 +4,44 @@
 //! over events is plain Rust over columns; group-bys, joins and sorts are Polars' work. Does not own the
 //! meaning of an event (`rebuild`) nor how a figure is shown (`report`).
 
+mod around;
 mod bursts;
+mod categories;
+mod causes;
 mod clock;
+mod flushes;
 mod fragmentation;
 mod frames;
 mod group;
 mod group_by;
 mod inference;
+mod late_need;
 mod left_behind;
 mod line_pass;
 mod lines;
+mod maker_frames;
+mod makers;
 mod module;
 mod module_groups;
 mod modules;
 mod names;
+mod obtained;
 mod origins;
 mod pace;
+mod pending;
 mod phases;
 mod pins;
 mod pools;
 mod readings;
+mod staircase;
+mod step_lines;
 mod steps;
+mod streams;
 mod sums;
+mod survivors;
 mod tags;
 mod timeline;
+mod unserved;
 mod usages;
 mod user_code;
 mod walk;
@@ -39,26 +53,42 @@ mod write;
 #[allow(clippy::unwrap_used)]
 mod replay;
 
+pub use around::peaks_around;
 pub use bursts::{Burst, Bursts, Together, bursts};
+pub use categories::{
+    CATEGORY_RULE, Categories, Category, CategoryFigures, CategorySum, CategorySums, NAMED_RULE, categories,
+    category_figures,
+};
+pub use causes::{Causes, causes};
+pub use flushes::{Flush, FlushKind, flushes, is_collecting};
 pub use fragmentation::{Fragmentation, HoleClass, fragmentation};
 pub use frames::{allocations_frame, lines_frame, segments_frame, steps_frame, usage_frame};
 pub use group::{GroupKey, Grouping};
 pub use group_by::GroupBy;
 pub use inference::{INFERENCE_RULE, Passes, StackFacts, stack_facts};
+pub use late_need::late_need;
 pub use left_behind::{Kept, LeftBehind, ReleasedLate, left_behind};
 pub use lines::{Figures, LineEntry, LineTable, LineTableRow, lines};
+pub use makers::{Maker, Makers};
 pub use module_groups::ModuleGroups;
 pub use modules::{ModuleRow, ModuleTable, PhaseFigures, modules};
 pub use names::{CategoryRow, HolderRow, Names, TensorRow, UNKNOWN_KIND, names};
+pub use obtained::obtained_for;
 pub use origins::Origins;
 pub use pace::Pace;
+pub use pending::{Pending, pending};
 pub use phases::{Phase, PhaseRun, Phases, phases};
 pub use pins::Pin;
 pub use pools::{PoolUse, pools};
 pub use readings::{Difference, Outside, OutsidePoint, Readings, SelfCheck, readings};
+pub use staircase::{Staircase, staircase};
+pub use step_lines::step_lines;
 pub use steps::{StepRow, StepSource, StepTable, backward_steps, steps};
+pub use streams::{StreamUse, Streams, streams};
+pub use survivors::survivors;
 pub use tags::{MODULE_RULE, ModuleTags, Tag};
 pub use timeline::{Band, MarkReason, TimelineData, TimelineDataMark, TimelineExtent, timeline};
+pub use unserved::{Growth, Unserved, unserved};
 pub use user_code::{FrameClass, LINE_RULE, classify_frames};
 pub use window::{WindowUsage, window_usage};
 pub use without::{MOST_SETS, peaks_without};

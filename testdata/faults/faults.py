@@ -275,7 +275,7 @@ def benchmark_first_step():
 
 @program
 def ddp_buckets():
-    """DistributedDataParallel keeps the gradients a second time, in its buckets."""
+    """DistributedDataParallel with one rank: its buckets lie beside the parameters for the whole run."""
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29511", RANK="0", WORLD_SIZE="1")
     torch.distributed.init_process_group("nccl", rank=0, world_size=1)
     net = nn.parallel.DistributedDataParallel(mlp(width=2048, depth=6), device_ids=[0])
@@ -350,7 +350,7 @@ def huge_request():
 
 @program
 def backward_oom_kept():
-    """Out of memory inside backward; the exception object is kept, and what the pass had allocated with it."""
+    """A batch that nearly fills the cap: the allocator flushes its cache and every request fits."""
     cap(1200 * MIB)
     net = mlp(width=2048, depth=6)
     opt = torch.optim.SGD(net.parameters(), lr=1e-3)

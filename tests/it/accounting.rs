@@ -58,6 +58,31 @@ fn every_grouping_adds_up_to_the_same_peak() {
     }
 }
 
+#[test]
+fn categories_make_the_peak_the_end_and_the_oom() {
+    for_every_report(|path, report| {
+        for device in &report.devices {
+            let what = format!("{} device {}", path.display(), device.device);
+            let rows = &device.categories.rows;
+            let sum = |of: fn(&memlab::report::CategoryTableRow) -> u64| rows.iter().map(of).sum::<u64>();
+            assert_eq!(sum(|row| row.held_at_peak_bytes), device.peak.allocated_bytes, "{what}: at the peak");
+            assert_eq!(sum(|row| row.live_at_end_bytes), device.end.allocated_bytes, "{what}: at the end");
+            if let Some(oom) = device.ooms.last() {
+                assert_eq!(
+                    sum(|row| row.held_at_oom_bytes.unwrap()),
+                    oom.allocated_bytes,
+                    "{what}: at the OOM"
+                );
+            }
+            for row in rows {
+                assert!(row.held_at_peak_bytes <= row.own_peak_bytes, "{what}: {row:?}");
+                assert!(row.live_at_end_bytes <= row.own_peak_bytes, "{what}: {row:?}");
+                assert!(row.named_at_peak_bytes <= row.held_at_peak_bytes, "{what}: {row:?}");
+            }
+        }
+    });
+}
+
 fn assert_reserved_adds_up(what: &str, at: &Fragmentation) {
     assert_eq!(at.requested_bytes + at.rounding_bytes, at.allocated_bytes, "{what}: rounding");
     assert_eq!(at.allocated_bytes + at.pending_free_bytes, at.active_bytes, "{what}: pending");

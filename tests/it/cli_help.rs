@@ -7,9 +7,20 @@ fn help_texts_are_as_recorded() {
     let sandbox = Sandbox::new();
     insta::assert_snapshot!("help", sandbox.run(&["--help"]).ends_with(0).stdout);
     insta::assert_snapshot!("help_short", sandbox.run(&["-h"]).ends_with(0).stdout);
-    for command in
-        ["analyze", "convert", "export", "info", "lines", "run", "summary", "whatif", "completions", "man"]
-    {
+    for command in [
+        "analyze",
+        "convert",
+        "explain",
+        "export",
+        "info",
+        "lines",
+        "oom",
+        "run",
+        "summary",
+        "whatif",
+        "completions",
+        "man",
+    ] {
         let run = sandbox.run(&[command, "--help"]).ends_with(0);
         assert_eq!(run.stderr, "");
         insta::assert_snapshot!(format!("help_{command}"), run.stdout);
@@ -45,9 +56,20 @@ fn every_shell_gets_completions() {
 fn the_manual_page_is_roff_with_every_command() {
     let run = Sandbox::new().run(&["man"]).ends_with(0);
     assert!(run.stdout.contains(".TH memlab 1"), "{}", run.stdout);
-    for command in
-        ["analyze", "convert", "export", "info", "lines", "run", "summary", "whatif", "completions", "man"]
-    {
+    for command in [
+        "analyze",
+        "convert",
+        "explain",
+        "export",
+        "info",
+        "lines",
+        "oom",
+        "run",
+        "summary",
+        "whatif",
+        "completions",
+        "man",
+    ] {
         assert!(run.stdout.contains(&format!(".SS \"memlab {command}\"")), "{command}");
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use memlab::findings;
 use serde_json::Value;
 
 use crate::inputs::analyzed;
@@ -15,8 +16,10 @@ fn root() -> &'static Path {
 fn pages() -> Vec<PathBuf> {
     let mut pages =
         vec![root().join("README.md"), root().join("testdata/README.md"), root().join("benches/README.md")];
-    let docs = fs::read_dir(root().join("docs")).expect("there is a docs folder");
-    pages.extend(docs.map(|entry| entry.expect("a readable folder").path()));
+    for folder in ["docs", "docs/findings"] {
+        let entries = fs::read_dir(root().join(folder)).expect("there is such a folder");
+        pages.extend(entries.map(|entry| entry.expect("a readable folder").path()));
+    }
     pages.retain(|page| page.extension() == Some("md".as_ref()));
     pages
 }
@@ -86,6 +89,31 @@ fn every_key_of_the_report_is_explained() {
     collect_keys(&serde_json::to_value(recorded.expect("a report")).expect("a report is JSON"), &mut keys);
     let missing: Vec<_> = keys.into_iter().filter(|key| !page.contains(&format!("`{key}`"))).collect();
     assert!(missing.is_empty(), "docs/reading-a-report.md does not explain {missing:?}");
+}
+
+#[test]
+fn the_pages_of_the_findings_are_what_the_rules_say() {
+    let folder = root().join("docs/findings");
+    let mut expected: Vec<(String, String)> =
+        findings::RULES.iter().map(|rule| (format!("{}.md", rule.name), findings::page(rule))).collect();
+    expected.push(("README.md".to_owned(), findings::index()));
+    if std::env::var_os("MEMLAB_UPDATE_DOCS").is_some() {
+        for (name, text) in &expected {
+            fs::write(folder.join(name), text).expect("the checkout can be written to");
+        }
+    }
+    let known: BTreeSet<_> = expected.iter().map(|(name, _)| name.clone()).collect();
+    for entry in fs::read_dir(&folder).expect("there is such a folder") {
+        let name = entry.expect("a readable folder").file_name().to_string_lossy().into_owned();
+        assert!(known.contains(&name), "docs/findings/{name} is no rule's page");
+    }
+    for (name, text) in expected {
+        let found = fs::read_to_string(folder.join(&name)).unwrap_or_default();
+        assert!(
+            found == text,
+            "docs/findings/{name} is not what the rule says: run with MEMLAB_UPDATE_DOCS=1"
+        );
+    }
 }
 
 #[test]

@@ -69,6 +69,9 @@ fn tables_add_up_to_the_peak() {
             let named: u64 = modules.rows.iter().map(|row| row.total.held_at_peak_bytes).sum();
             assert_eq!(named + modules.unnamed.held_at_peak_bytes, device.peak.allocated_bytes, "{name}");
         }
+        let categories = &device.categories.rows;
+        let held: u64 = categories.iter().map(|row| row.held_at_peak_bytes).sum();
+        assert_eq!(held, device.peak.allocated_bytes, "{name}");
         if let Some(census) = &device.census {
             let sum = |rows: &[CategoryRow]| rows.iter().map(|row| row.block_bytes).sum::<u64>();
             assert_eq!(sum(&census.categories.at_peak), device.peak.allocated_bytes, "{name}");

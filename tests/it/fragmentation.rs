@@ -1,11 +1,11 @@
 //! Fragmentation, pools, steps and the timeline: on the public cases the byte figures that an independent
 //! counter printed for them; on real recordings the incremental curves against the state at each sample.
 
-use memlab::model::{DeviceTrace, PoolId, Trace};
-use memlab::rebuild::{History, Moment, rebuild};
+use memlab::model::{Action, BlockState, DeviceTrace, PoolId, Trace};
+use memlab::rebuild::{History, Moment, State, rebuild};
 use memlab::tables::{
     Fragmentation, GroupBy, Grouping, LineTable, Pin, PoolUse, StepTable, TimelineData, TimelineExtent,
-    fragmentation, lines, pools, steps, timeline,
+    causes, fragmentation, lines, pools, steps, streams, timeline,
 };
 
 use crate::inputs::{read, recording};
@@ -18,6 +18,14 @@ struct Case {
     history: History,
     grouping: Grouping,
     lines: LineTable,
+    main_stream: u64,
+}
+
+/// Asked for, over allocated blocks.
+fn requested_bytes(state: &State) -> u64 {
+    let blocks = state.segments.iter().flat_map(|segment| &segment.blocks);
+    let allocated = blocks.filter(|block| block.state == BlockState::ActiveAllocated);
+    allocated.map(|block| block.requested_bytes.min(block.bytes)).sum()
 }
 
 impl Case {
@@ -26,7 +34,8 @@ impl Case {
         let history = rebuild(&trace, &trace.devices[0]);
         let grouping = Grouping::build(&trace, &trace.devices[0], &history, GroupBy::Line);
         let lines = lines(&trace, &trace.devices[0], &history, &grouping, None).unwrap();
-        let case = Self { trace, history, grouping, lines };
+        let main_stream = streams(&history).main;
+        let case = Self { trace, history, grouping, lines, main_stream };
         case.check_timeline();
         case
     }
@@ -89,13 +98,27 @@ impl Case {
             assert_eq!(curves.reserved[sample], usage.reserved_bytes, "{moment:?}");
             let banded: u64 = curves.band_bytes.iter().map(|band| band[sample]).sum();
             assert_eq!(banded, usage.allocated_bytes, "{moment:?}");
-            let state = self.history.state_at(moment);
-            let free = state.segments.iter().filter(|segment| segment.is_wholly_free());
-            assert_eq!(curves.releasable[sample], free.map(|segment| segment.bytes).sum::<u64>());
+            let settled = self.history.state_at(self.settled(moment));
+            assert_eq!(curves.causes[sample], causes(&settled, self.main_stream), "{moment:?}");
+            let free = usage.reserved_bytes - causes(&settled, self.main_stream).sum();
+            assert_eq!(free, requested_bytes(&settled), "{moment:?}");
         }
         let highest = |curve: &[u64]| curve.iter().copied().max().unwrap_or_default();
         assert_eq!(highest(&curves.allocated), self.history.peaks.allocated.bytes);
         assert_eq!(highest(&curves.reserved), self.history.peaks.reserved.bytes);
+    }
+
+    /// `moment`, or the next one where an ordinary free has only its first event behind it.
+    fn settled(&self, moment: Moment) -> Moment {
+        let events = &self.device().events;
+        let next = moment.0 as usize;
+        let is_passing = moment.event().is_some_and(|event| {
+            let event = event as usize;
+            events.actions[event] == Action::FreeRequested
+                && events.actions.get(next) == Some(&Action::FreeCompleted)
+                && events.addresses[event] == events.addresses[next]
+        });
+        if is_passing { Moment(moment.0 + 1) } else { moment }
     }
 
     /// `file:line` of a pin.

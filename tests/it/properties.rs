@@ -1,7 +1,8 @@
 //! What must hold for every trace: the accounting laws, against an independent model of the allocator.
 
-use memlab::model::{BlockState, Trace};
-use memlab::rebuild::{History, Moment, State, Usage, rebuild};
+use memlab::model::{Action, BlockState, PoolId, Trace};
+use memlab::rebuild::{History, Moment, State, StateBlock, Usage, rebuild};
+use memlab::tables::{Causes, GroupBy, Grouping, StepTable, TimelineExtent, causes, streams, timeline};
 use proptest::prelude::*;
 
 use crate::allocator_model::{Run, Step, record, without_beginning};
@@ -54,6 +55,48 @@ fn checked_sums(state: &State) -> Usage {
         usage.reserved_bytes += segment.bytes;
     }
     usage
+}
+
+/// Puts every segment whose number has the rest `salt` into a private pool of its own.
+fn with_private_pools(trace: &Trace, salt: usize) -> Trace {
+    let mut trace = trace.clone();
+    let is_segment = |&event: &usize| trace.devices[0].events.actions[event] == Action::SegmentAlloc;
+    let segments: Vec<usize> = (0..trace.event_count()).filter(is_segment).collect();
+    for (number, event) in segments.into_iter().enumerate().filter(|(number, _)| number % 4 == salt) {
+        let pool = trace.pool_index(PoolId(0, number as u64 + 1));
+        trace.devices[0].events.pools.set(event, pool);
+    }
+    trace
+}
+
+/// The causes block by block, by their definition.
+fn naive_causes(state: &State, main: u64) -> Causes {
+    let mut found = Causes::default();
+    for segment in &state.segments {
+        let is_used = |block: &StateBlock| block.state != BlockState::Inactive;
+        let pinned = segment.blocks.iter().any(is_used);
+        for block in &segment.blocks {
+            let cause = match block.state {
+                BlockState::ActivePendingFree => &mut found.pending_free_bytes,
+                BlockState::ActiveAllocated => {
+                    found.rounding_bytes += block.bytes - block.requested_bytes;
+                    continue;
+                }
+                BlockState::Inactive if segment.pool != PoolId::DEFAULT => &mut found.private_pool_bytes,
+                BlockState::Inactive if segment.stream != main => &mut found.other_stream_bytes,
+                BlockState::Inactive if pinned => &mut found.split_remainder_bytes,
+                BlockState::Inactive => &mut found.releasable_cache_bytes,
+            };
+            *cause += block.bytes;
+        }
+    }
+    found
+}
+
+/// Asked for, over allocated blocks.
+fn requested(state: &State) -> u64 {
+    let blocks = state.segments.iter().flat_map(|segment| &segment.blocks);
+    blocks.filter(|b| b.state == BlockState::ActiveAllocated).map(|b| b.requested_bytes).sum()
 }
 
 fn peaks_of(truth: &[Usage]) -> [u64; 4] {
@@ -117,6 +160,37 @@ proptest! {
         prop_assert!(missing <= history.uncertain_bytes, "{missing} bytes unsaid");
         if history.uncertain_bytes == 0 {
             prop_assert_eq!(peaks(&history), peaks_of(&run.truth[lost..]));
+        }
+    }
+
+    #[test]
+    fn every_byte_that_was_not_asked_for_has_one_cause_at_every_moment(run in runs(), salt in 0usize..5) {
+        let trace = with_private_pools(&run.trace, salt);
+        let device = &trace.devices[0];
+        let history = history(&trace);
+        let main = streams(&history).main;
+        let states: Vec<State> = (0..=history.events).map(|at| history.state_at(Moment(at))).collect();
+        let mut expected = Vec::new();
+        for (state, usage) in states.iter().zip(&run.truth) {
+            let found = causes(state, main);
+            prop_assert_eq!(found, naive_causes(state, main));
+            prop_assert_eq!(found.sum(), usage.reserved_bytes - requested(state));
+            expected.push(found);
+        }
+        // The curves of the picture, which are kept up event by event, say the same.
+        let grouping = Grouping::build(&trace, device, &history, GroupBy::Line);
+        let extent = TimelineExtent { bands: 1, columns: 10_000 };
+        let curves = timeline(device, &history, &grouping, &[], &StepTable::default(), extent);
+        prop_assert_eq!(curves.moments.len(), expected.len());
+        let events = &device.events;
+        for (at, found) in curves.causes.iter().enumerate() {
+            let passing = at > 0 && at < expected.len() - 1
+                && events.actions[at - 1] == Action::FreeRequested
+                && events.actions[at] == Action::FreeCompleted
+                && events.addresses[at - 1] == events.addresses[at];
+            let settled = at + usize::from(passing);
+            prop_assert_eq!(*found, expected[settled], "at {}", at);
+            prop_assert_eq!(found.sum(), run.truth[settled].reserved_bytes - requested(&states[settled]));
         }
     }
 

@@ -342,7 +342,7 @@ fn the_program_shows_all_of_it() {
     };
     let summary = shown(&["analyze", &path]);
     for part in [
-        "by kind at the OOM: ",
+        "at the OOM: activation ",
         "4.0 MiB held by module train: CACHE.data[12]",
         "outside the allocator: 70.0 MiB",
     ] {

@@ -114,7 +114,7 @@ fn recordings_from_the_start_are_replayed_to_the_byte_and_the_address() {
 fn recorded_faults_and_healthy_programs_are_replayed_to_the_byte_and_the_address() {
     for path in recordings("faults") {
         let trace = read(&path);
-        for device in trace.devices.iter().filter(|device| device.events.len() > 0) {
+        for device in trace.devices.iter().filter(|device| !device.events.is_empty()) {
             let history = rebuild(&trace, device);
             let requests = Requests::new(&trace, device, &history);
             let found = baseline(&requests, &Conf::recorded(&trace.settings), &history);

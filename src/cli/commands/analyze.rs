@@ -18,13 +18,16 @@ pub(crate) fn run(args: &AnalyzeArgs, console: &Console) -> anyhow::Result<Statu
     for folder in &folders {
         check(folder, args.force)?;
     }
-    let options = args.analysis.options(args.output.is_some());
+    let mut options = args.analysis.options(args.output.is_some());
+    options.several_files = args.traces.len() > 1;
     let results = input::each(&args.traces, console, |input| {
         input::require_device(&input.trace, options.device)?;
         input::require_window(&input.trace, &options)?;
-        Ok(analysis::analyze(&input.label, &input.trace, &options)?)
+        Ok(analysis::analyze_file(&input.label, &input.trace, &options)?)
     })?;
-    let (reports, mut status) = input::keep_good(results, console);
+    let (good, mut status) = input::keep_good(results, console);
+    let (places, analyses): (Vec<usize>, Vec<_>) = good.into_iter().unzip();
+    let reports: Vec<_> = places.into_iter().zip(analysis::compared(analyses)).collect();
     for (place, trace) in reports.iter().filter(|_| args.output.is_some()) {
         if let Err(error) = write_files(&folders[*place], trace, args, console) {
             console.error(&error);

@@ -1,11 +1,14 @@
 //! One file per command: takes its arguments, lets the floors below work, puts the text where it belongs.
 
 mod analyze;
+mod check;
 mod convert;
+mod explain;
 mod export;
 mod generate;
 mod info;
 mod lines;
+mod oom;
 mod run;
 mod summary;
 mod whatif;
@@ -18,10 +21,13 @@ use super::console::Console;
 pub(crate) fn run(command: Command, console: &Console) -> anyhow::Result<Status> {
     match command {
         Command::Analyze(args) => analyze::run(&args, console),
+        Command::Check(args) => check::run(&args, console),
         Command::Convert(args) => convert::run(&args, console),
+        Command::Explain(args) => explain::run(&args, console),
         Command::Export(args) => export::run(&args, console),
         Command::Info(args) => info::run(&args, console),
         Command::Lines(args) => lines::run(&args, console),
+        Command::Oom(args) => oom::run(&args, console),
         Command::Run(args) => run::run(&args),
         Command::Summary(args) => summary::run(&args, console),
         Command::Whatif(args) => whatif::run(&args, console),

@@ -12,7 +12,7 @@ use crate::units::Bytes;
 const EXPANDABLE_SINCE: (u64, u64) = (2, 1);
 
 /// Major and minor version of the recorded PyTorch, when known.
-pub(super) fn torch_version(trace: &Trace) -> Option<(u64, u64)> {
+pub(crate) fn torch_version(trace: &Trace) -> Option<(u64, u64)> {
     let mut parts = trace.process.torch_version.as_deref()?.split('.');
     let major = parts.next()?.parse().ok()?;
     let minor = parts.next()?.chars().take_while(char::is_ascii_digit).collect::<String>();

@@ -3,6 +3,7 @@
 //! Owns which of several failures is told (the last of its kind), and the names of the figures.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
@@ -64,6 +65,17 @@ impl<'a> Case<'a> {
         self.scene.by_group(self.live())
     }
 
+    /// The bytes of each category that held any at that moment; together the allocated bytes.
+    fn live_by_category(&self) -> Value {
+        let categories = self.scene.categories();
+        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+        for (row, bytes) in self.live() {
+            let sum = sums.entry(categories.of(row).name()).or_default();
+            *sum = sum.saturating_add(bytes);
+        }
+        json!(sums)
+    }
+
     /// Allocated blocks, as rows with their bytes.
     fn live(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         let blocks = self.state.segments.iter().flat_map(|segment| &segment.blocks);
@@ -87,7 +99,8 @@ impl<'a> Case<'a> {
             .evidence("first_event", self.first_event)
             .evidence("line", self.asking_line())
             .evidence("live_by_line", lines_json(&lines[..lines.len().min(MOST_LINES)]))
-            .evidence("live_without_line_bytes", self.judged.oom.usage.allocated_bytes.saturating_sub(known));
+            .evidence("live_without_line_bytes", self.judged.oom.usage.allocated_bytes.saturating_sub(known))
+            .evidence("live_by_category", self.live_by_category());
         limits(sums(finding, self.judged), self.verdict()).lines(lines)
     }
 

@@ -14,7 +14,7 @@ mod sums;
 mod verdict;
 mod words;
 
-pub(crate) use advice::{against_pieces, replayed};
+pub(crate) use advice::{against_pieces, replayed, torch_version};
 pub(crate) use case::Case;
 pub use judge::{OomFacts, judge, judge_all};
 pub use refusal::{Cap, Refusal};

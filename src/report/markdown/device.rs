@@ -4,6 +4,7 @@
 
 use super::table::Page;
 use super::{code, prose, recorded};
+use crate::report::categories::CategoryTableRow;
 use crate::report::lines_table::bytes_of_other_lines;
 use crate::report::steps_table::{self, Shown};
 use crate::report::text::pin_label;
@@ -19,6 +20,7 @@ pub(super) fn device(page: &mut Page, device: &DeviceReport, pictures: bool) {
     counters(page, device);
     ooms(page, &device.ooms, room / 6);
     lines(page, device, room * 2 / 5);
+    categories(page, device, room / 10);
     recorded::sections(page, device, room / 4);
     fragmentation(page, device, room / 6);
     what_would_help(page, device, room / 10);
@@ -162,6 +164,47 @@ fn figures(figures: &LineFigures, on_stack: String, peak: u64) -> Vec<String> {
     ]
 }
 
+/// At the OOM only where there was one, named bytes only where a census names any.
+fn categories(page: &mut Page, device: &DeviceReport, share: usize) {
+    let table = &device.categories;
+    if table.rows.is_empty() {
+        return;
+    }
+    page.heading(3, "Categories");
+    let has_oom = table.rows.iter().any(|row| row.held_at_oom_bytes.is_some());
+    let has_names = table.rows.iter().any(|row| row.named_at_peak_bytes > 0);
+    let chosen = |cells: Vec<(bool, String)>| -> Vec<String> {
+        cells.into_iter().filter_map(|(is_shown, cell)| is_shown.then_some(cell)).collect()
+    };
+    let peak = device.peak.allocated_bytes;
+    let row = |row: &CategoryTableRow| {
+        chosen(vec![
+            (has_oom, Bytes(row.held_at_oom_bytes.unwrap_or(0)).to_string()),
+            (true, Bytes(row.held_at_peak_bytes).to_string()),
+            (true, percent(row.held_at_peak_bytes, peak)),
+            (has_names, Bytes(row.named_at_peak_bytes).to_string()),
+            (true, Bytes(row.own_peak_bytes).to_string()),
+            (true, Count(row.allocations).to_string()),
+            (true, Bytes(row.live_at_end_bytes).to_string()),
+            (true, prose(&row.label())),
+        ])
+    };
+    let header = [
+        (has_oom, "at the OOM"),
+        (true, "at the peak"),
+        (true, "share"),
+        (has_names, "of it named"),
+        (true, "own peak"),
+        (true, "allocations"),
+        (true, "live at end"),
+        (true, "category"),
+    ];
+    let header: Vec<&str> = header.iter().filter(|cell| cell.0).map(|cell| cell.1).collect();
+    let rows: Vec<Vec<String>> = table.rows.iter().map(row).collect();
+    page.table(&header, header.len() - 1, &rows, &[], share);
+    page.block(&prose(&table.rule));
+}
+
 fn fragmentation(page: &mut Page, device: &DeviceReport, share: usize) {
     page.heading(3, "Fragmentation");
     let row = &device.fragmentation;
@@ -189,6 +232,7 @@ fn fragmentation(page: &mut Page, device: &DeviceReport, share: usize) {
          segments that are wholly free. Stranded: free, but in a segment that a live block pins. Requested + rounding \
          + pending free + releasable + stranded = reserved.",
     );
+    by_cause(page, &moments);
     let (moment, at) = verdict::telling_fragmentation(device);
     if at.pins.is_empty() {
         return;
@@ -201,6 +245,27 @@ fn fragmentation(page: &mut Page, device: &DeviceReport, share: usize) {
     let rows: Vec<_> = at.pins.iter().map(pin_row).collect();
     let header = ["stranded beside it", "pinned by it alone", "its blocks", "their bytes", "line"];
     page.table(&header, 4, &rows, &[], share);
+}
+
+/// The same bytes once more: what stands in the way of using them.
+fn by_cause(page: &mut Page, moments: &[(&str, &Fragmentation)]) {
+    let rows: Vec<Vec<String>> = moments
+        .iter()
+        .map(|(name, at)| {
+            let rest = at.reserved_bytes.saturating_sub(at.requested_bytes);
+            let causes = at.by_cause.named().map(|(_, bytes)| Bytes(bytes).to_string());
+            [(*name).to_owned(), Bytes(rest).to_string()].into_iter().chain(causes).collect()
+        })
+        .collect();
+    let mut header = vec!["", "reserved - requested"];
+    header.extend(
+        moments.first().map(|(_, at)| at.by_cause.named().map(|(name, _)| name)).into_iter().flatten(),
+    );
+    page.table(&header, 0, &rows, &[], usize::MAX);
+    page.block(
+        "The same bytes by cause, each under one: rounding; frees that wait; free beside a block in use (split \
+         remainders); free on other streams than the main one; free in private pools; wholly free segments.",
+    );
 }
 
 fn fragmentation_row(name: &str, at: &Fragmentation) -> Vec<String> {

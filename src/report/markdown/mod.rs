@@ -4,11 +4,12 @@
 //! becomes markup; a table that is too long loses whole rows, and says how many.
 
 mod device;
+mod findings;
 mod recorded;
 mod table;
 
 use super::escape::{keep_end, keep_start, markdown_code, markdown_text};
-use super::types::{DeviceReport, FindingRow, TraceReport};
+use super::types::{DeviceReport, TraceReport};
 use super::verdict;
 use crate::units::{Bytes, Count, percent};
 use table::Page;
@@ -58,7 +59,7 @@ fn prose(text: &str) -> String {
 pub fn markdown(trace: &TraceReport, options: &MarkdownOptions) -> String {
     let mut page = Page::new(LIMIT - TAIL);
     verdicts(&mut page, trace);
-    findings(&mut page, &trace.findings);
+    findings::section(&mut page, trace);
     devices(&mut page, trace, options.pictures);
     let mut text = page.into_text();
     let mut tail = Page::new(LIMIT - text.len());
@@ -83,12 +84,6 @@ fn verdicts(page: &mut Page, trace: &TraceReport) {
         }
         page.block(&verdict_of(device));
         caveats.extend(verdict::device_caveats(device).iter().map(|text| in_device(trace, device, text)));
-        let remedies: Vec<String> = verdict::remedies(trace, device)
-            .iter()
-            .take(3)
-            .map(|remedy| format!("Next: {}", prose(remedy)))
-            .collect();
-        page.list(&remedies, 4_000);
     }
     let caveats: Vec<String> = caveats.into_iter().map(|text| format!("Mind: {text}.")).collect();
     page.list(&caveats, 4_000);
@@ -125,41 +120,6 @@ fn name_of(device: &DeviceReport) -> String {
     let name = device.name.as_ref().map(|name| format!(" {}", prose(name))).unwrap_or_default();
     let total = device.total_bytes.map(|total| format!(" ({})", Bytes(total))).unwrap_or_default();
     name + &total
-}
-
-fn findings(page: &mut Page, findings: &[FindingRow]) {
-    if findings.is_empty() {
-        return;
-    }
-    page.heading(2, "Findings");
-    let items: Vec<String> = findings.iter().map(finding).collect();
-    page.list(&items, 9_000);
-}
-
-fn finding(finding: &FindingRow) -> String {
-    let mut text = format!(
-        "**{}** ({}, device {}): {}.",
-        prose(&finding.rule),
-        finding.severity,
-        finding.device,
-        prose(finding.title.trim_end_matches('.'))
-    );
-    let lines: Vec<String> = finding
-        .lines
-        .iter()
-        .take(3)
-        .map(|line| {
-            let label = format!("{}:{} {}", line.file, line.line, line.function);
-            format!("{} {}", code(&label), Bytes(line.bytes))
-        })
-        .collect();
-    if !lines.is_empty() {
-        text.push_str(&format!(" Lines: {}.", lines.join(", ")));
-    }
-    if !finding.remedy.is_empty() {
-        text.push_str(&format!(" Remedy: {}", prose(&finding.remedy)));
-    }
-    text
 }
 
 fn devices(page: &mut Page, trace: &TraceReport, pictures: bool) {

@@ -1,17 +1,14 @@
-//! What memlab's own recorder adds to a device's sections: modules, kinds, names, holders, memory outside.
+//! What memlab's own recorder adds to a device's sections: modules, names, holders, memory outside.
 //!
 //! Owns which columns are worth a ticket. Everything from the trace goes through `escape` here.
 
 use super::table::Page;
 use super::{code, prose};
 use crate::report::recorded::{
-    CategoryRow, CensusRow, HolderRow, ModuleRow, ModulesRow, OutsideRow, PhaseRow, SelfCheckRow, TensorRow,
+    CensusRow, HolderRow, ModuleRow, ModulesRow, OutsideRow, PhaseRow, SelfCheckRow, TensorRow,
 };
 use crate::report::types::DeviceReport;
 use crate::units::{Bytes, Count, percent};
-
-/// Kinds that are shown; real censuses have ten.
-const MAX_KINDS: usize = 20;
 
 /// Adds the sections that `device` has something for; `share` is the room for all of them.
 pub(super) fn sections(page: &mut Page, device: &DeviceReport, share: usize) {
@@ -74,15 +71,14 @@ fn module_row(row: &ModuleRow, peak: u64) -> Vec<String> {
 }
 
 fn census(page: &mut Page, census: &CensusRow, share: usize) {
-    page.heading(3, "Kinds and names");
-    kinds(page, census, share / 6);
+    page.heading(3, "Names");
     let rows: Vec<_> = census.tensors.iter().map(tensor_row).collect();
     if !rows.is_empty() {
         let header = ["bytes", "at peak", "at end", "kind", "dtype", "shape", "name", "line"];
-        page.table(&header, 1, &rows, &[], share / 3);
+        page.table(&header, 1, &rows, &[], share / 2);
     }
     page.block(&format!(
-        "Bytes of blocks. Censuses of live tensors: {}; what none names is unknown, not guessed.{}{}",
+        "Bytes of blocks. Censuses of live tensors: {}.{}{}",
         Count(census.count),
         left_out(census.tensors_left_out, "named allocations"),
         if census.unmatched_tensors > 0 {
@@ -107,36 +103,6 @@ fn census(page: &mut Page, census: &CensusRow, share: usize) {
 
 fn left_out(count: u64, what: &str) -> String {
     if count > 0 { format!(" {} more {what} are left out.", Count(count)) } else { String::new() }
-}
-
-/// One row for every kind, one column for every moment.
-fn kinds(page: &mut Page, census: &CensusRow, share: usize) {
-    let categories = &census.categories;
-    let mut moments: Vec<(&str, &[CategoryRow])> = Vec::new();
-    if let Some(at_oom) = &categories.at_oom {
-        moments.push(("at the OOM", at_oom));
-    }
-    moments.extend([("at the peak", categories.at_peak.as_slice()), ("at the end", &categories.at_end)]);
-    let mut order: Vec<&str> = Vec::new();
-    for row in moments.iter().flat_map(|(_, rows)| *rows) {
-        if !order.contains(&row.kind.as_str()) && order.len() < MAX_KINDS {
-            order.push(&row.kind);
-        }
-    }
-    let cell = |rows: &[CategoryRow], kind: &str| {
-        let found = rows.iter().find(|row| row.kind == kind);
-        let sum = rows.iter().fold(0u64, |sum, row| sum.saturating_add(row.block_bytes));
-        found.map_or_else(
-            || "-".to_owned(),
-            |row| format!("{} ({})", Bytes(row.block_bytes), percent(row.block_bytes, sum)),
-        )
-    };
-    let rows: Vec<Vec<String>> = order
-        .iter()
-        .map(|kind| moments.iter().map(|(_, rows)| cell(rows, kind)).chain([code(kind)]).collect())
-        .collect();
-    let header: Vec<&str> = moments.iter().map(|&(moment, _)| moment).chain(["kind"]).collect();
-    page.table(&header, moments.len(), &rows, &[], share);
 }
 
 fn tensor_row(row: &TensorRow) -> Vec<String> {

@@ -36,6 +36,11 @@ impl Page {
         fits
     }
 
+    /// Adds a short remark for which there is room in any case: blocks leave that much.
+    pub(super) fn note(&mut self, text: &str) {
+        self.text.extend([text, "\n\n"]);
+    }
+
     /// Adds what `part` holds; it had no more room than this page.
     pub(super) fn append(&mut self, part: Self) {
         self.text.push_str(&part.text);

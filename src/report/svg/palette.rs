@@ -33,7 +33,10 @@ pub(super) const OTHER: Ink = ink("other", 0x9a, 0xa4, 0xaf);
 pub(super) const UNKNOWN: Ink = ink("unknown", 0xc1, 0xc9, 0xd2);
 pub(super) const ALLOCATED: Ink = ink("allocated", 0x4f, 0x7f, 0xb5);
 pub(super) const PENDING: Ink = ink("pending", 0xb0, 0x7a, 0xb8);
+pub(super) const ROUNDING: Ink = ink("rounding", 0xa3, 0xbd, 0xd8);
 pub(super) const STRANDED: Ink = ink("stranded", 0xe0, 0x6c, 0x55);
+pub(super) const OTHER_STREAM: Ink = ink("otherstream", 0xd8, 0x9c, 0x3e);
+pub(super) const PRIVATE_POOL: Ink = ink("private", 0x5f, 0x96, 0xa3);
 pub(super) const RELEASABLE: Ink = ink("releasable", 0x8f, 0xc0, 0x8a);
 
 /// Bands of lines, bottom first; neighbours differ in brightness as well as in hue.
@@ -53,9 +56,27 @@ pub(super) const BANDS: [Ink; 12] = [
 ];
 
 /// Every role that is no band.
-pub(super) const ROLES: [Ink; 17] = [
-    PANEL, TEXT, MUTED, GRID, AXIS, FREE, RESERVED, DEVICE, PEAK, OOM, STEP, OTHER, UNKNOWN, ALLOCATED,
-    PENDING, STRANDED, RELEASABLE,
+pub(super) const ROLES: [Ink; 20] = [
+    PANEL,
+    TEXT,
+    MUTED,
+    GRID,
+    AXIS,
+    FREE,
+    RESERVED,
+    DEVICE,
+    PEAK,
+    OOM,
+    STEP,
+    OTHER,
+    UNKNOWN,
+    ALLOCATED,
+    PENDING,
+    ROUNDING,
+    STRANDED,
+    OTHER_STREAM,
+    PRIVATE_POOL,
+    RELEASABLE,
 ];
 
 /// The style sheet of a picture.

@@ -28,17 +28,29 @@ pub(in crate::tables) enum Says {
     Loading,
 }
 
+/// What a stack says of the block that it allocates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::tables) enum Origin {
+    /// Nothing.
+    #[default]
+    Unknown,
+    /// It is a library's workspace: native frames of a handle pool.
+    Workspace,
+    /// It is a loaded state that an optimizer puts in place.
+    LoadedState,
+    /// It is an optimizer's state: what PyTorch's optimizers make in `_init_group`.
+    MadeState,
+    /// It is a module's tensor that is moved or made (`Module.to`, `Module.cuda`).
+    Module,
+}
+
 /// What a stack says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::tables) struct StackEvidence {
     /// Of its moment.
     pub(in crate::tables) says: Says,
-    /// It allocates a library's workspace: native frames of a handle pool.
-    pub(in crate::tables) workspace: bool,
-    /// It moves or makes tensors of a module (`Module.to`, `Module.cuda`).
-    pub(in crate::tables) module_tensor: bool,
-    /// It puts an optimizer's loaded state in place.
-    pub(in crate::tables) loaded_state: bool,
+    /// Of what it allocates.
+    pub(in crate::tables) origin: Origin,
 }
 
 /// What every stack of `trace` says, by stack number; `facts` are those of the same stacks.
@@ -62,12 +74,15 @@ fn evidence(roles: impl Iterator<Item = u16> + Clone, facts: &StackFacts) -> Sta
     } else {
         innermost(roles, has(NO_STEP)).unwrap_or(if has(LOADING) { Says::Loading } else { Says::Nothing })
     };
-    StackEvidence {
-        says,
-        workspace: has(WORKSPACE),
-        module_tensor: has(MODULE_TENSOR),
-        loaded_state: has(LOADED_STATE),
-    }
+    let origins = [
+        (WORKSPACE, Origin::Workspace),
+        (LOADED_STATE, Origin::LoadedState),
+        (STATE, Origin::MadeState),
+        (MODULE_TENSOR, Origin::Module),
+    ];
+    let origin =
+        origins.into_iter().find(|&(role, _)| has(role)).map_or(Origin::Unknown, |(_, origin)| origin);
+    StackEvidence { says, origin }
 }
 
 /// Of frames that tell, the innermost counts: an optimizer may call a closure that calls a module.
@@ -91,6 +106,7 @@ const LOADING: u16 = 1 << 5;
 const MODULE_TENSOR: u16 = 1 << 6;
 const LOADED_STATE: u16 = 1 << 7;
 const WORKSPACE: u16 = 1 << 8;
+const STATE: u16 = 1 << 9;
 
 fn roles_of(trace: &Trace, id: FrameId) -> u16 {
     let frame = trace.frames.get(id);
@@ -106,7 +122,7 @@ fn named(file: &str, function: &str) -> u16 {
     match function {
         "backward" => BACKWARD,
         "forward" => CALL,
-        "_init_group" => OPTIMIZER,
+        "_init_group" => OPTIMIZER | STATE,
         "load_state_dict" if file.rsplit('/').next() == Some("optimizer.py") => LOADING | LOADED_STATE,
         "load_state_dict" | "from_pretrained" => LOADING,
         _ => 0,
@@ -116,11 +132,10 @@ fn named(file: &str, function: &str) -> u16 {
 /// What a Python frame of PyTorch's says; `path` is below its package.
 fn of_torch(path: &str, function: &str) -> u16 {
     match (path, function) {
-        ("nn/modules/module.py", "_call_impl" | "_wrapped_call_impl") => CALL,
-        ("nn/modules/module.py", "_apply" | "cuda" | "to" | "to_empty") => LOADING | MODULE_TENSOR,
-        ("nn/functional.py", _) => CALL,
+        ("nn/modules/module.py", "_call_impl" | "_wrapped_call_impl") | ("nn/functional.py", _) => CALL,
+        ("nn/modules/module.py", "_apply" | "cuda" | "to" | "to_empty")
+        | ("nn/parameter.py", "__deepcopy__" | "materialize") => LOADING | MODULE_TENSOR,
         ("nn/init.py" | "serialization.py", _) => LOADING,
-        ("nn/parameter.py", "__deepcopy__" | "materialize") => LOADING | MODULE_TENSOR,
         ("nn/utils/clip_grad.py", _) => OPTIMIZER,
         ("amp/grad_scaler.py" | "cuda/amp/grad_scaler.py", name) => of_grad_scaler(name),
         (path, name) if path.starts_with("optim/") => of_optimizer(name),
@@ -153,7 +168,8 @@ fn native(file: &str, function: &str) -> u16 {
         return ENGINE;
     }
     let is_pool = |text: &str| POOLS.iter().any(|part| text.contains(part));
-    if !file.ends_with(".py") && (is_pool(function) || is_pool(file)) { WORKSPACE } else { 0 }
+    let is_python = file.rsplit('.').next() == Some("py");
+    if !is_python && (is_pool(function) || is_pool(file)) { WORKSPACE } else { 0 }
 }
 
 #[cfg(test)]
@@ -214,12 +230,17 @@ mod tests {
     #[test]
     fn origins_are_told() {
         let pool = [("CublasHandlePool.cpp", "getCurrentCUDABlasHandle"), ("f.py", "linear")];
-        assert!(says(&pool).workspace);
-        assert!(!says(&[("HandlePool.py", "getCurrentCUDABlasHandle")]).workspace);
-        assert!(
-            says(&[("T/nn/modules/module.py", "_apply"), ("T/nn/modules/module.py", "cuda")]).module_tensor
+        assert_eq!(says(&pool).origin, Origin::Workspace);
+        assert_eq!(says(&[("HandlePool.py", "getCurrentCUDABlasHandle")]).origin, Origin::Unknown);
+        assert_eq!(
+            says(&[("T/nn/modules/module.py", "_apply"), ("train.py", "main")]).origin,
+            Origin::Module
         );
-        assert!(says(&[("optimizer.py", "load_state_dict"), ("train.py", "resume")]).loaded_state);
-        assert!(!says(&[("model.py", "load_state_dict")]).loaded_state);
+        assert_eq!(
+            says(&[("optimizer.py", "load_state_dict"), ("a.py", "resume")]).origin,
+            Origin::LoadedState
+        );
+        assert_eq!(says(&[("model.py", "load_state_dict")]).origin, Origin::Unknown);
+        assert_eq!(says(&[("adam.py", "_init_group")]).origin, Origin::MadeState);
     }
 }

@@ -15,6 +15,8 @@ mod spans;
 mod stretches;
 
 #[cfg(test)]
+pub(in crate::tables) mod samples;
+#[cfg(test)]
 mod tests;
 
 use std::ops::Range;
@@ -24,7 +26,7 @@ use crate::rebuild::{History, Moment};
 
 use super::Grouping;
 
-pub(in crate::tables) use evidence::StackEvidence;
+pub(in crate::tables) use evidence::{Origin, StackEvidence};
 use stretches::Settled;
 
 /// What the process was doing.
@@ -81,10 +83,10 @@ pub struct Phases {
     /// Every event is in exactly one run, in order. Two runs of one phase follow each other only where a
     /// request failed between them.
     pub runs: Vec<PhaseRun>,
-    /// Stretches of events inside a call of a module (or of `torch.nn.functional`): the frames say so.
+    /// Stretches of events inside a call of a module (or of `torch.nn.functional`), as frames, marks or ranges
+    /// say. Calls right after one another may be one stretch.
     pub calls: Vec<Range<u64>>,
     /// What every stack says, by stack number.
-    #[allow(dead_code, reason = "categories will read it")]
     pub(in crate::tables) evidence: Vec<StackEvidence>,
 }
 
@@ -98,7 +100,7 @@ pub fn phases(trace: &Trace, device: &DeviceTrace, history: &History, grouping: 
     let settled = stretches::settle(&pieces, history, &device.events.stacks);
     for (index, piece) in settled.iter().enumerate() {
         let end = settled.get(index + 1).map_or(events, |next| next.begin.into());
-        phases.extend(piece, end);
+        phases.extend(*piece, end);
     }
     phases
 }
@@ -129,7 +131,7 @@ impl Phases {
         self.runs.iter().any(|run| run.phase == phase)
     }
 
-    fn extend(&mut self, piece: &Settled, end: u64) {
+    fn extend(&mut self, piece: Settled, end: u64) {
         let begin = u64::from(piece.begin);
         let joins = |run: &&mut PhaseRun| run.phase == piece.phase && !run.ends_in_oom;
         match self.runs.last_mut().filter(joins) {

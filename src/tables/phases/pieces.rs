@@ -45,17 +45,27 @@ pub(super) fn cut(
     tags: &ModuleTags,
     evidence: &[StackEvidence],
 ) -> Vec<Piece> {
-    let (marks, ranges) = (marked(trace, device), annotated(trace, device));
+    let (marks, mut ranges) = (marked(trace, device), annotated(trace, device));
+    if !marks.is_empty() {
+        // The emitter knows training's phases; it does not know what the program calls evaluation.
+        ranges.retain(|range| range.phase == Phase::Evaluation);
+    }
     let (mut marks, mut ranges) = (Cursor(&marks), Cursor(&ranges));
     let events = &device.events;
     let mut threads = Threads::default();
     let mut pieces: Vec<Piece> = Vec::new();
+    let mut span = None;
     for (event, (&stack, &action)) in events.stacks.iter().zip(&events.actions).enumerate() {
         let says = evidence.get(stack.0 as usize).map_or(Says::Nothing, |evidence| evidence.says);
         let seen = threads.next(says);
         let (mark, range) = (marks.at(event as u64), ranges.at(event as u64));
-        let code = mark.map_or_else(|| decide(seen, tags.of_event(events, event), range), Code::In);
-        let joins = |piece: &&mut Piece| piece.code == code && !piece.ends_in_oom;
+        let tag = tags.of_event(events, event);
+        let code = mark
+            .map_or_else(|| decide(seen, tag, range.map(|range| range.phase)), |mark| Code::In(mark.phase));
+        // Two ranges of one phase, one right after the other, are two passes.
+        let is_same_span = mark.or(range) == span;
+        span = mark.or(range);
+        let joins = |piece: &&mut Piece| piece.code == code && !piece.ends_in_oom && is_same_span;
         let allocs = u32::from(action == Action::Alloc);
         let ends_in_oom = action == Action::Oom;
         match pieces.last_mut().filter(joins) {
@@ -63,7 +73,7 @@ pub(super) fn cut(
             None => pieces.push(Piece { begin: event as u32, code, allocs, ends_in_oom }),
         }
     }
-    begun_within_a_pass(&mut pieces, threads.engine_seen);
+    hidden_passes(&mut pieces, &threads);
     pieces
 }
 
@@ -73,6 +83,8 @@ struct Threads {
     is_open: bool,
     /// Whether an event without frames was ever seen inside an open pass.
     engine_seen: bool,
+    /// Whether frames ever showed a module's call.
+    calls_seen: bool,
 }
 
 impl Threads {
@@ -89,6 +101,7 @@ impl Threads {
             Says::OpensBackward => self.is_open = true,
             _ => self.is_open = false,
         }
+        self.calls_seen |= says == Says::Forward;
         match says {
             Says::OpensBackward => Code::In(Phase::Backward),
             Says::Forward => Code::In(Phase::Forward),
@@ -100,12 +113,13 @@ impl Threads {
 }
 
 /// The backward pass and the optimizer are told best by frames, then by tags, then by ranges; all else is
-/// told best by ranges.
+/// told best by ranges, save a module that is called while an optimizer steps: it has a closure.
 fn decide(seen: Code, tag: Option<Tag>, range: Option<Phase>) -> Code {
     let tagged = tag.map(|tag| tag.phase);
     let works = |phase: &Phase| matches!(phase, Phase::Backward | Phase::Optimizer);
     match seen {
         Code::In(phase) if works(&phase) => seen,
+        Code::In(Phase::Forward) if range == Some(Phase::Optimizer) => seen,
         _ => match tagged.filter(works).or(range).or(tagged) {
             Some(phase) => Code::In(phase),
             None => seen,
@@ -113,14 +127,14 @@ fn decide(seen: Code, tag: Option<Tag>, range: Option<Phase>) -> Code {
     }
 }
 
-/// A recording may begin in the middle of a backward pass. Where the engine's events have no frames later on,
-/// those before the first Python frame are the engine's too.
-fn begun_within_a_pass(pieces: &mut [Piece], engine_seen: bool) {
-    if let Some(first) = pieces.first_mut()
-        && first.code == Code::NoFrames
-        && first.allocs > 0
-        && engine_seen
-    {
-        first.code = Code::In(Phase::Backward);
+/// Only the engine's threads hand out blocks without Python frames, where frames were recorded at all. So it is
+/// the engine where no opening event shows the pass: the calling thread allocated nothing, or on another device,
+/// or before the recording began.
+fn hidden_passes(pieces: &mut [Piece], threads: &Threads) {
+    for (at, piece) in pieces.iter_mut().enumerate() {
+        let is_engine = threads.calls_seen || (at == 0 && threads.engine_seen);
+        if piece.code == Code::NoFrames && piece.allocs > 0 && is_engine {
+            piece.code = Code::In(Phase::Backward);
+        }
     }
 }

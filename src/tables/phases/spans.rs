@@ -22,12 +22,12 @@ pub(super) struct Span {
 pub(super) struct Cursor<'a>(pub(super) &'a [Span]);
 
 impl Cursor<'_> {
-    /// The phase named for `event`, which is not before the event asked for last.
+    /// The span of `event`, which is not before the event asked for last.
     #[inline]
-    pub(super) fn at(&mut self, event: u64) -> Option<Phase> {
+    pub(super) fn at(&mut self, event: u64) -> Option<Span> {
         while let Some((first, rest)) = self.0.split_first() {
             if event < first.end {
-                return (first.begin <= event).then_some(first.phase);
+                return (first.begin <= event).then_some(*first);
             }
             self.0 = rest;
         }

@@ -16,7 +16,7 @@ use super::pieces::{Code, Piece};
 pub(super) struct Settled {
     pub(super) begin: u32,
     pub(super) phase: Phase,
-    /// The frames say that a module is being called.
+    /// Frames, marks or ranges say that a module is being called.
     pub(super) is_call: bool,
     pub(super) ends_in_oom: bool,
 }
@@ -41,6 +41,8 @@ struct Training {
 
 /// How much of the allocations of a usual training stretch must come on top before it counts as evaluation.
 const EVALUATION_SHARE: u32 = 4;
+/// One stretch in so many may hold an evaluation: what comes oftener is part of training.
+const RARE: usize = 3;
 /// Stretches whose stacks stand for training's.
 const MOST_SAMPLED: usize = 8;
 
@@ -99,13 +101,10 @@ impl Settling<'_> {
         }
         let Some(&first) = training.first() else { return };
         self.loading_before(first.stretch);
-        let usual = usual(&training);
-        for &found in &training[1..] {
-            self.evaluation_before(found, usual);
-        }
+        self.evaluations(&training);
         let is_last = |stretch: &&Stretch| stretch.after.is_none() && stretch.first > first.stretch.first;
         if let Some(&stretch) = stretches.last().filter(is_last) {
-            self.trailing(stretch, &training, usual.allocs);
+            self.trailing(stretch, &training);
         }
     }
 
@@ -167,11 +166,14 @@ impl Settling<'_> {
             ..stretch
         });
         let pass_end = (stretch.last..self.pieces.len()).find(|&at| !self.pieces[at].is(Phase::Backward));
+        let is_cut_off = pass_end.is_none_or(|at| self.pieces[at - 1].ends_in_oom);
         let pass = self.begin(stretch.last)..self.begin(pass_end.unwrap_or(self.pieces.len()));
         let allocs = self.allocs(stretch);
         let mut born = self.allocations(self.begin(stretch.first), pass.start);
         let lead = born.position(|(_, row)| pass.contains(&self.freed_at(row)));
-        Training { stretch, allocs, lead: lead.map_or(allocs, |lead| lead as u32) }
+        // A pass that was cut off may not have come to free anything.
+        let lead = lead.map_or(if is_cut_off { 0 } else { allocs }, |lead| lead as u32);
+        Training { stretch, allocs, lead }
     }
 
     /// In a recording whose loading shows no frames of its own, the first blocks are what is put in place: those
@@ -189,24 +191,42 @@ impl Settling<'_> {
         }
     }
 
-    /// What comes on top of a usual stretch before its training begins is evaluation, if it is much.
-    fn evaluation_before(&mut self, found: Training, usual: Training) {
-        let extra = found.lead.saturating_sub(usual.lead);
-        if extra < (usual.allocs / EVALUATION_SHARE).max(2) {
+    /// What comes on top of a usual stretch before its training begins is evaluation, if it is much, rare, and
+    /// no backward pass consumes it later: networks that take turns do neither.
+    fn evaluations(&mut self, training: &[Training]) {
+        let usual = usual(training);
+        let least = (usual.allocs / EVALUATION_SHARE).max(2);
+        let has_more = |found: &&Training| found.lead.saturating_sub(usual.lead) >= least;
+        let unusual: Vec<Training> = training[1..].iter().filter(has_more).copied().collect();
+        if unusual.len() * RARE > training.len() {
             return;
         }
-        let stretch = found.stretch;
+        for found in unusual {
+            self.evaluation_before(found.stretch, found.lead - usual.lead);
+        }
+    }
+
+    /// The first `extra` allocations of the stretch are an evaluation's.
+    fn evaluation_before(&mut self, stretch: Stretch, extra: u32) {
         let (from, to) = (self.begin(stretch.first), self.begin(stretch.last));
         let boundary = self.allocations(from, to).nth(extra as usize).map_or(to, |(event, _)| event);
         let end =
             (stretch.first..stretch.last).find(|&at| self.begin(at) >= boundary).unwrap_or(stretch.last);
-        if !self.knows_calls || self.has_calls(stretch.first..end) {
+        let is_call = !self.knows_calls || self.has_calls(stretch.first..end);
+        let is_consumed = |(_, row): (u32, usize)| self.is_in_pass(self.freed_at(row));
+        if is_call && !self.allocations(from, boundary).any(is_consumed) {
             self.split(stretch, boundary, Phase::Evaluation);
         }
     }
 
+    fn is_in_pass(&self, event: u32) -> bool {
+        let behind = self.pieces.partition_point(|piece| piece.begin <= event);
+        event != NONE && behind.checked_sub(1).is_some_and(|at| self.pieces[at].is(Phase::Backward))
+    }
+
     /// What no backward pass follows: a forward pass that was cut off, an evaluation, or the end of a program.
-    fn trailing(&mut self, stretch: Stretch, training: &[Training], usual_allocs: u32) {
+    fn trailing(&mut self, stretch: Stretch, training: &[Training]) {
+        let usual_allocs = usual(training).allocs;
         let mut first = stretch.first;
         for at in stretch.first..stretch.last {
             if self.pieces[at].ends_in_oom {
@@ -226,7 +246,7 @@ impl Settling<'_> {
             alike as u64 * 2 >= u64::from(allocs) && u64::from(allocs) * 2 <= u64::from(usual_allocs) * 3;
         if is_cut_off {
             self.fill(rest, Phase::Forward);
-        } else if self.has_calls(first..stretch.last) || allocs >= usual_allocs / 2 {
+        } else if self.has_calls(first..stretch.last) || !self.knows_calls && allocs >= usual_allocs / 2 {
             self.fill(rest, Phase::Evaluation);
         }
     }
@@ -259,7 +279,7 @@ impl Settling<'_> {
         let mut cuts = self.cuts.into_iter().peekable();
         let mut settled = Vec::with_capacity(self.pieces.len());
         for (at, (piece, &phase)) in self.pieces.iter().zip(&self.phases).enumerate() {
-            let is_call = piece.is(Phase::Forward);
+            let is_call = piece.is(Phase::Forward) || piece.is(Phase::Evaluation);
             let whole = Settled { begin: piece.begin, phase, is_call, ends_in_oom: piece.ends_in_oom };
             match cuts.next_if(|cut| cut.0 == at) {
                 Some((_, event, before)) => {

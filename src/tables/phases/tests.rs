@@ -2,73 +2,16 @@
 #![allow(clippy::unwrap_used)]
 
 use super::super::{GroupBy, Grouping};
+use super::samples::{CALL, ENGINE, MODULE, OPENS, Program, STEPS, USER};
 use super::*;
 use crate::model::{Annotation, DeviceId, Mark, MarkKind, TraceBuilder};
 use crate::rebuild::rebuild;
 
-const SITE: &str = "/opt/venv/lib/python3.12/site-packages/torch/";
-const KIB: u64 = 1024;
-
-/// A program that allocates 2 KiB blocks one behind the other, and can tell their addresses.
-struct Program {
-    builder: TraceBuilder,
-    next: u64,
-}
-
-impl Program {
-    fn new() -> Self {
-        Self { builder: TraceBuilder::new().segment_alloc(0x1_0000_0000, 64 << 20), next: 0x1_0000_0000 }
-    }
-
-    /// Later events come from these frames; `T/` stands for PyTorch's folder.
-    fn at(mut self, frames: &[(&str, &str)]) -> Self {
-        let paths: Vec<String> = frames.iter().map(|(file, _)| file.replace("T/", SITE)).collect();
-        let stack: Vec<_> =
-            paths.iter().zip(frames).map(|(path, (_, name))| (path.as_str(), 7, *name)).collect();
-        self.builder = self.builder.stack(&stack);
-        self
-    }
-
-    fn alloc(mut self) -> (Self, u64) {
-        let address = self.next;
-        self.next += 2 * KIB;
-        self.builder = self.builder.alloc(address, 2 * KIB);
-        (self, address)
-    }
-
-    fn allocs(self, count: usize, kept: &mut Vec<u64>) -> Self {
-        (0..count).fold(self, |program, _| {
-            let (program, address) = program.alloc();
-            kept.push(address);
-            program
-        })
-    }
-
-    fn free_all(mut self, addresses: &mut Vec<u64>) -> Self {
-        for address in addresses.drain(..).rev() {
-            self.builder = self.builder.free_requested(address, 2 * KIB).free_completed(address, 2 * KIB);
-        }
-        self
-    }
-
-    fn brief(self, count: usize) -> Self {
-        (0..count).fold(self, |program, _| {
-            let mut one = Vec::new();
-            program.allocs(1, &mut one).free_all(&mut one)
-        })
-    }
-}
-
-const USER: (&str, &str) = ("train.py", "step");
-const CALL: [(&str, &str); 2] = [("T/nn/modules/module.py", "_call_impl"), USER];
-const OPENS: [(&str, &str); 2] = [("T/autograd/__init__.py", "_make_grads"), USER];
-const STEPS: [(&str, &str); 2] = [("T/optim/optimizer.py", "wrapper"), USER];
-
 /// Inputs, a forward pass of four activations, its backward pass, the optimizer.
 fn train(program: Program) -> Program {
     let mut saved = Vec::new();
-    let program = program.at(&[USER]).brief(1).at(&CALL).allocs(4, &mut saved).brief(1);
-    let program = program.at(&OPENS).brief(1).at(&[]).brief(2).free_all(&mut saved);
+    let program = program.at(&[USER]).brief(1).at(&CALL).take(&[2; 4], &mut saved).brief(1);
+    let program = program.at(&OPENS).brief(1).at(&ENGINE).brief(2).drop(&mut saved);
     program.at(&STEPS).brief(2)
 }
 
@@ -98,7 +41,7 @@ fn names(phases: &Phases) -> Vec<&'static str> {
 
 #[test]
 fn a_training_loop_is_forward_backward_optimizer() {
-    let program = Program::new().at(&[("T/nn/modules/module.py", "_apply"), USER]).allocs(3, &mut Vec::new());
+    let program = Program::new().at(&MODULE).keep(&[2; 3]);
     let trace = train(train(program)).builder.build();
     let phases = found(&trace);
     let step = ["forward", "backward", "optimizer"];
@@ -113,7 +56,7 @@ fn a_training_loop_is_forward_backward_optimizer() {
 
 #[test]
 fn loading_without_frames_of_its_own_is_what_stays_from_the_first() {
-    let program = Program::new().at(&[("train.py", "weights")]).allocs(3, &mut Vec::new());
+    let program = Program::new().at(&[("train.py", "weights")]).keep(&[2; 3]);
     let phases = found(&train(train(program)).builder.build());
     assert_eq!(names(&phases)[..2], ["loading", "forward"]);
     assert_eq!(phases.runs[0].events, 0..4);
@@ -143,13 +86,13 @@ fn evaluation_on_the_lines_of_training_is_told_by_its_length() {
 
 #[test]
 fn training_without_module_frames_is_told_by_its_backward_passes() {
-    let mut program = Program::new().at(&[("model.py", "init")]).allocs(1, &mut Vec::new());
+    let mut program = Program::new().at(&[("model.py", "init")]).keep(&[2; 1]);
     for (steps, blocks) in [(5, 10), (1, 50)] {
         for _ in 0..steps {
             let mut up = Vec::new();
-            program = program.at(&[("model.py", "block")]).allocs(blocks, &mut up);
-            program = if blocks == 10 { program.at(&[("engine.py", "backward")]) } else { program }
-                .free_all(&mut up);
+            program = program.at(&[("model.py", "block")]).take(&vec![2; blocks], &mut up);
+            program =
+                if blocks == 10 { program.at(&[("engine.py", "backward")]) } else { program }.drop(&mut up);
         }
     }
     let phases = found(&program.builder.build());
@@ -160,9 +103,9 @@ fn training_without_module_frames_is_told_by_its_backward_passes() {
 #[test]
 fn a_failed_request_ends_a_forward_pass_and_its_repetition_is_no_evaluation() {
     let mut failed = Vec::new();
-    let mut program = train(train(train(Program::new()))).at(&CALL).allocs(3, &mut failed);
+    let mut program = train(train(train(Program::new()))).at(&CALL).take(&[2; 3], &mut failed);
     program.builder = program.builder.oom(1 << 20, 0);
-    program = train(program.at(&[USER]).free_all(&mut failed)).at(&CALL).allocs(3, &mut failed);
+    program = train(program.at(&[USER]).drop(&mut failed)).at(&CALL).take(&[2; 3], &mut failed);
     program.builder = program.builder.oom(1 << 20, 0);
     let phases = found(&program.builder.build());
     let ends: Vec<_> = phases.runs.iter().filter(|run| run.ends_in_oom).map(|run| run.phase).collect();
@@ -172,21 +115,51 @@ fn a_failed_request_ends_a_forward_pass_and_its_repetition_is_no_evaluation() {
 
 #[test]
 fn a_recording_may_begin_within_a_backward_pass() {
-    let program = Program::new().at(&[]).brief(3).at(&STEPS).brief(1);
+    let program = Program::new().at(&ENGINE).brief(3).at(&STEPS).brief(1);
     assert_eq!(names(&found(&program.builder.build())), ["unknown", "optimizer"]);
-    let program = Program::new();
-    let mut builder = program.builder;
-    builder = builder.stack(&[]);
-    let program = train(Program { builder, ..program }.brief(3).at(&STEPS).brief(1));
-    // The first segment_alloc has no frames either, and goes with them.
+    let program = train(Program::new().at(&ENGINE).brief(3).at(&STEPS).brief(1));
+    // The segment before it has no frames either, and goes with them.
     assert_eq!(names(&found(&program.builder.build()))[..2], ["backward", "optimizer"]);
+}
+
+#[test]
+fn networks_that_take_turns_are_not_evaluated() {
+    let mut program = Program::new();
+    for _ in 0..6 {
+        // The first network's graph is used twice: the second backward pass frees what it made.
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        program = program.at(&CALL).take(&[2; 8], &mut first).take(&[2; 3], &mut second);
+        program = program.at(&OPENS).brief(1).at(&ENGINE).drop(&mut second).at(&STEPS).brief(1);
+        program = program.at(&CALL).take(&[2; 3], &mut second);
+        program = program.at(&OPENS).brief(1).at(&ENGINE).drop(&mut second).drop(&mut first);
+        program = program.at(&STEPS).brief(1);
+    }
+    assert!(!found(&program.builder.build()).has(Phase::Evaluation));
+}
+
+#[test]
+fn a_pass_that_no_event_opens_is_told_by_blocks_without_frames() {
+    let mut saved = Vec::new();
+    let program = Program::new().at(&CALL).take(&[2; 3], &mut saved).at(&ENGINE).brief(2).drop(&mut saved);
+    let trace = program.at(&STEPS).brief(2).builder.build();
+    assert_eq!(names(&found(&trace)), ["forward", "backward", "optimizer"]);
+}
+
+#[test]
+fn a_closure_is_forward_within_the_optimizers_range() {
+    let program = Program::new().at(&STEPS).brief(1);
+    let mut trace =
+        program.at(&[("model.py", "forward"), ("T/optim/lbfgs.py", "step")]).brief(2).builder.build();
+    let name = trace.strings.intern("Optimizer.step#LBFGS.step");
+    trace.annotations.push(Annotation { name, begins: true, device: DeviceId(0), time_us: 1_000_005 });
+    assert_eq!(names(&found(&trace)), ["unknown", "optimizer", "forward"]);
 }
 
 #[test]
 fn gradients_clipped_by_the_users_own_code_belong_to_the_step() {
     let mut saved = Vec::new();
     let program =
-        Program::new().at(&CALL).allocs(2, &mut saved).at(&OPENS).brief(1).at(&[]).free_all(&mut saved);
+        Program::new().at(&CALL).take(&[2; 2], &mut saved).at(&OPENS).brief(1).at(&ENGINE).drop(&mut saved);
     let program = program.at(&[("train.py", "clip")]).brief(2).at(&STEPS).brief(2);
     assert_eq!(names(&found(&program.builder.build())), ["forward", "backward", "optimizer"]);
 }

@@ -1,7 +1,7 @@
 //! What the pictures over time show: who held how much at every moment that matters.
 //!
-//! Owns the choice of moments ([`sampling`]), the bands at these moments, and how much of the reserved memory
-//! was releasable or stranded there ([`occupancy`]). Two passes over the events, memory by samples. Does not
+//! Owns the choice of moments ([`sampling`]), the bands at these moments, and why reserved bytes were not
+//! requested ones there ([`occupancy`]). Two passes over the events, memory by samples. Does not
 //! own names, colours or pixels.
 
 mod occupancy;
@@ -10,10 +10,11 @@ mod sampling;
 use crate::model::DeviceTrace;
 use crate::rebuild::{History, Moment, NONE, Usage};
 
-use super::Grouping;
+use super::causes::{Causes, Place};
 use super::clock::Clock;
 use super::steps::StepTable;
 use super::walk::{Tally, Totals, Walk};
+use super::{Grouping, streams};
 use occupancy::Occupancy;
 
 /// Whose allocations a band shows.
@@ -73,10 +74,9 @@ pub struct TimelineData {
     pub active: Vec<u64>,
     /// Reserved bytes at each sample.
     pub reserved: Vec<u64>,
-    /// Bytes in wholly free segments at each sample.
-    pub releasable: Vec<u64>,
-    /// Free bytes in segments that a live block pins, at each sample.
-    pub stranded: Vec<u64>,
+    /// Reserved minus requested bytes by cause, at each sample. A free whose two events follow one another
+    /// counts as complete with the first: nothing waits in between.
+    pub causes: Vec<Causes>,
     /// Events per sample, rounded to the nearest; 1 when nothing was left out.
     pub events_per_sample: u64,
     /// Peaks, failed requests and steps; of many steps or failures only some.
@@ -141,7 +141,9 @@ fn band_of_group(groups: usize, group_order: &[u32], bands: usize) -> Vec<u32> {
 struct Painter<'a> {
     totals: Totals<'a>,
     occupancy: Occupancy<'a>,
-    block_bytes: &'a [u64],
+    history: &'a History,
+    /// By how much blocks handed out are larger than what was asked for, now.
+    rounding_bytes: u64,
     group_of_row: &'a [u32],
     band_of_group: &'a [u32],
     /// Allocated bytes per band, now.
@@ -162,8 +164,9 @@ impl<'a> Painter<'a> {
         let data = TimelineData { band_bytes: vec![Vec::new(); bands + 2], ..TimelineData::default() };
         Self {
             totals: Totals::new(history),
-            occupancy: Occupancy::new(history),
-            block_bytes: &history.allocations.block_bytes,
+            occupancy: Occupancy::new(history, streams(history).main),
+            history,
+            rounding_bytes: 0,
             group_of_row: &grouping.of_allocation,
             band_of_group,
             held: vec![0; bands + 2],
@@ -181,19 +184,61 @@ impl<'a> Painter<'a> {
         &mut self.held[band]
     }
 
-    fn paint(&mut self) {
+    fn rounding_of(&self, row: usize) -> u64 {
+        let rows = &self.history.allocations;
+        rows.block_bytes[row].saturating_sub(rows.requested_bytes[row])
+    }
+
+    fn paint(&mut self, moment: Moment) {
         let Usage { allocated_bytes, active_bytes, reserved_bytes, .. } = self.totals.usage;
-        let releasable = self.occupancy.releasable_bytes();
-        let data = &mut self.data;
-        data.allocated.push(allocated_bytes);
-        data.active.push(active_bytes);
-        data.reserved.push(reserved_bytes);
-        data.releasable.push(releasable);
-        data.stranded.push(reserved_bytes.saturating_sub(active_bytes).saturating_sub(releasable));
-        for (curve, &bytes) in data.band_bytes.iter_mut().zip(&self.held) {
+        self.data.allocated.push(allocated_bytes);
+        self.data.active.push(active_bytes);
+        self.data.reserved.push(reserved_bytes);
+        for (curve, &bytes) in self.data.band_bytes.iter_mut().zip(&self.held) {
             curve.push(bytes);
         }
+        let passing = passing(self.history, moment);
+        if let Some(row) = passing {
+            self.totals.complete(row);
+            self.occupancy.complete(row);
+        }
+        let causes = self.causes();
+        self.data.causes.push(causes);
+        if let Some(row) = passing {
+            self.totals.usage.active_bytes = active_bytes;
+            self.occupancy.alloc(row);
+        }
     }
+
+    /// What is left of the free bytes after each cause is the next one's: a damaged recording may count
+    /// more in a place than is free in all.
+    fn causes(&mut self) -> Causes {
+        let Usage { allocated_bytes, active_bytes, reserved_bytes, .. } = self.totals.usage;
+        let mut free = reserved_bytes.saturating_sub(active_bytes);
+        let mut part = |bytes: u64| {
+            let bytes = bytes.min(free);
+            free -= bytes;
+            bytes
+        };
+        Causes {
+            rounding_bytes: self.rounding_bytes,
+            pending_free_bytes: active_bytes.saturating_sub(allocated_bytes),
+            private_pool_bytes: part(self.occupancy.free_bytes(Place::PrivatePool)),
+            other_stream_bytes: part(self.occupancy.free_bytes(Place::OtherStream)),
+            releasable_cache_bytes: part(self.occupancy.wholly_free_bytes(Place::Main)),
+            split_remainder_bytes: free,
+        }
+    }
+}
+
+/// The allocation that is between the two events of an ordinary free at `moment`.
+fn passing(history: &History, moment: Moment) -> Option<usize> {
+    let event = moment.event()?;
+    let row = history.allocation_of_event.get(event as usize).copied().filter(|&row| row != NONE)? as usize;
+    let rows = &history.allocations;
+    let requested = u64::from(rows.free_requested_events[row]) == event;
+    let completes_next = u64::from(rows.free_completed_events[row]) == event + 1;
+    (requested && completes_next).then_some(row)
 }
 
 impl Tally for Painter<'_> {
@@ -201,7 +246,8 @@ impl Tally for Painter<'_> {
     fn alloc(&mut self, row: usize) {
         self.totals.alloc(row);
         self.occupancy.alloc(row);
-        let bytes = self.block_bytes[row];
+        self.rounding_bytes = self.rounding_bytes.saturating_add(self.rounding_of(row));
+        let bytes = self.history.allocations.block_bytes[row];
         let band = self.band(row);
         *band = band.saturating_add(bytes);
     }
@@ -209,7 +255,8 @@ impl Tally for Painter<'_> {
     #[inline]
     fn free(&mut self, row: usize) {
         self.totals.free(row);
-        let bytes = self.block_bytes[row];
+        self.rounding_bytes = self.rounding_bytes.saturating_sub(self.rounding_of(row));
+        let bytes = self.history.allocations.block_bytes[row];
         let band = self.band(row);
         *band = band.saturating_sub(bytes);
     }
@@ -234,7 +281,7 @@ impl Tally for Painter<'_> {
     fn arrive(&mut self, moment: Moment) {
         if self.moments.get(self.next) == Some(&moment) {
             self.next += 1;
-            self.paint();
+            self.paint(moment);
         }
     }
 }

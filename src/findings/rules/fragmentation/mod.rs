@@ -4,6 +4,7 @@
 //! was free. This file owns the page and puts both together.
 
 mod at_oom;
+mod avoidable;
 
 use crate::error::Result;
 use crate::findings::{Check, Finding, Guide, Rule, Scene};
@@ -42,5 +43,6 @@ pub(crate) static RULE: Rule = Rule {
 
 fn find(scene: &Scene<'_>) -> Result<Vec<Finding>> {
     let found = at_oom::find(scene)?;
-    Ok(found)
+    // One cause is told once.
+    if found.is_empty() { avoidable::find(scene) } else { Ok(found) }
 }
