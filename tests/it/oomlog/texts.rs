@@ -64,6 +64,7 @@ pub(crate) fn size(bytes: u64) -> String {
 const URL: &str = "(https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)";
 
 /// One message of every variant that has figures, with figures drawn from `seed`.
+#[allow(clippy::too_many_lines, reason = "a table of texts")]
 pub(crate) fn with_figures(seed: &mut Seeded) -> Vec<Text> {
     let mut any = |limit: u64| (seed.below(usize::MAX) as u64) >> seed.below(30) as u32 & (limit - 1);
     let (requested, total, free) = (any(1 << 36), any(1 << 38), any(1 << 37));

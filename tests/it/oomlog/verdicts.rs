@@ -22,6 +22,7 @@ pub(crate) fn message(
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn posted_messages_get_the_right_verdict() {
     let process = "Process 562167 has 15.25 GiB memory in use. ";
     let cases = [
