@@ -1,4 +1,4 @@
-//! Findings in the terminal summary: one line each as far as there is room, and the rest by name.
+//! Findings in the terminal summary: what is serious has a line as far as there is room, the rest is named.
 
 use super::escape::{keep_start, terminal};
 use super::style::Style;
@@ -21,7 +21,13 @@ pub(super) fn findings_lines(
     }
     let room = room.max(1);
     let serious = findings.iter().take_while(|finding| told::is_serious(finding)).count();
-    let alone = if findings.len() <= room { findings.len() } else { serious.min(room - 1) };
+    // What is only worth knowing is named: the lines below it are worth more. One by itself is told.
+    let told_alone = if findings.len() == 1 { 1 } else { serious };
+    let alone = if told_alone == findings.len() && told_alone <= room {
+        told_alone
+    } else {
+        told_alone.min(room - 1)
+    };
     let rest = by_name(&findings[alone..], alone, columns);
     let width = findings[..alone].iter().map(|finding| finding.severity.len()).max().unwrap_or(0);
     let whole = |limit: usize| -> Vec<Vec<String>> {
@@ -92,12 +98,10 @@ mod tests {
     }
 
     #[test]
-    fn each_has_a_line_while_there_is_room() {
+    fn the_serious_have_a_line_while_there_is_room() {
         let findings = [finding("growth", "error"), finding("rounding-waste", "info")];
-        assert_eq!(
-            lines(&findings, 2),
-            ["error  growth: Something is so", "info   rounding-waste: Something is so"]
-        );
+        assert_eq!(lines(&findings, 2), ["error  growth: Something is so", "info  rounding-waste"]);
+        assert_eq!(lines(&findings[1..], 2), ["info  rounding-waste: Something is so"]);
         assert!(lines(&[], 5).is_empty());
     }
 

@@ -14,6 +14,7 @@ mod escaping;
 mod exactness;
 mod explain;
 mod filerules;
+mod findings;
 mod floors;
 mod fragmentation;
 mod growth;
