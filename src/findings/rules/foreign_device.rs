@@ -15,7 +15,8 @@ pub(crate) static RULE: Rule = Rule {
             context besides, some 500 MiB that no recording shows. When every rank of a job does that to device 0, \
             device 0 fills up.",
         fires: "When the recording has memory on at least two devices, and on one of them hardly any traffic: at most \
-            1 % as many allocations as on the process's own device, or at most 4 and no more than a tenth of its. \
+            1 % as many allocations as on the process's own device, or at most 4 that are \
+            no more than a tenth of its, or that hold at most 1 % of its peak. \
             Where the recording knows the process's local rank, or that the job has several ranks, a tenth as many \
             allocations is enough. The own device is the one with the number of the local rank, if that is in the \
             recording; else the one with most allocations.",
@@ -64,7 +65,11 @@ fn traffic(device: &DeviceFacts) -> (u64, u64, Reverse<DeviceId>) {
 fn hardly_used(other: &DeviceFacts, own: &DeviceFacts, is_rank: bool) -> bool {
     const A_FEW: u64 = 4;
     let parts = |parts: u64| u128::from(other.allocations) * u128::from(parts) <= u128::from(own.allocations);
-    parts(100) || parts(10) && (is_rank || other.allocations <= A_FEW)
+    let (bytes, own_bytes) = (other.peaks.allocated.bytes, own.peaks.allocated.bytes);
+    let is_a_crumb = other.allocations < own.allocations && u128::from(bytes) * 100 <= u128::from(own_bytes);
+    parts(100)
+        || (other.allocations <= A_FEW && is_a_crumb)
+        || parts(10) && (is_rank || other.allocations <= A_FEW)
 }
 
 fn told(trace: &Trace, own: &DeviceFacts, other: &DeviceFacts) -> Finding {
@@ -135,6 +140,13 @@ mod tests {
 
     fn fires(trace: &Trace, devices: &[DeviceFacts]) -> Vec<u32> {
         find(trace, devices).iter().map(|finding| finding.device.0).collect()
+    }
+
+    #[test]
+    fn a_crumb_beside_a_short_run_is_foreign() {
+        let trace = Trace::default();
+        assert_eq!(fires(&trace, &[facts(0, 1, 2), facts(3, 8, 4000)]), [0]);
+        assert!(fires(&trace, &[facts(0, 3, 400), facts(3, 8, 4000)]).is_empty());
     }
 
     #[test]
