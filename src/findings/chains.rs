@@ -24,33 +24,29 @@ pub(crate) struct Chain {
     pub(crate) step_bytes: u64,
 }
 
-/// Chains of at least `least` allocations, in order of their first one. One pass over the allocations.
+/// Chains of at least `least` allocations, in order of their last one. One pass over the events; a few bytes
+/// per allocation.
 pub(crate) fn chains(history: &History, least: usize) -> Vec<Chain> {
-    let mut search = Search::new(history);
+    let rows = history.allocations.len();
+    let mut search = Search { history, latest: BTreeMap::new(), grown_from: vec![NONE; rows] };
     // A row is freed at the event of its own number: events tell in which order rows are born and die.
     for (event, &row) in history.allocation_of_event.iter().enumerate() {
         if row != NONE {
             search.take(event as u32, row);
         }
     }
-    let mut found = search.finished(least);
-    found.sort_by_key(|chain| chain.rows.first().copied());
-    found
+    search.finished(least)
 }
 
 struct Search<'a> {
     history: &'a History,
     /// The latest allocations of every stack, newest last.
     latest: BTreeMap<u32, Vec<u32>>,
-    /// For a row that is a copy of another: that other.
-    grown_from: BTreeMap<u32, u32>,
+    /// By row: of which other it is the larger copy, or [`NONE`].
+    grown_from: Vec<u32>,
 }
 
-impl<'a> Search<'a> {
-    fn new(history: &'a History) -> Self {
-        Self { history, latest: BTreeMap::new(), grown_from: BTreeMap::new() }
-    }
-
+impl Search<'_> {
     fn take(&mut self, event: u32, row: u32) {
         let rows = &self.history.allocations;
         let index = row as usize;
@@ -79,40 +75,45 @@ impl<'a> Search<'a> {
                 && rows.requested_bytes[copy_index] > size
                 && rows.free_completed_events[copy_index] > event
                 && event - rows.alloc_events[copy_index].min(event) <= CLOSE_EVENTS
-                && !self.grown_from.contains_key(&copy)
+                && self.grown_from[copy_index] == NONE
         };
         let latest = self.latest.get(&stack.0).map_or(&[][..], Vec::as_slice);
         let copy = latest.iter().filter(is_copy).min_by_key(|&&copy| rows.requested_bytes[copy as usize]);
         if let Some(&copy) = copy {
-            self.grown_from.insert(copy, row);
+            self.grown_from[copy as usize] = row;
         }
     }
 
+    /// By how much `row` is larger than what it was copied from; `None` for a row that was not.
+    fn growth(&self, row: u32) -> Option<u64> {
+        let sizes = &self.history.allocations.requested_bytes;
+        let from = *self.grown_from.get(row as usize)?;
+        (from != NONE).then(|| sizes[row as usize].saturating_sub(sizes[from as usize]))
+    }
+
     /// Follows the links; where the growth changes a new chain begins.
-    fn finished(self, least: usize) -> Vec<Chain> {
-        let rows = &self.history.allocations;
-        let growth = |from: u32, to: u32| {
-            rows.requested_bytes[to as usize].saturating_sub(rows.requested_bytes[from as usize])
-        };
-        let mut ends: BTreeMap<u32, Chain> = BTreeMap::new();
-        let mut found = Vec::new();
-        for (&copy, &from) in &self.grown_from {
-            let step_bytes = growth(from, copy);
-            let chain = match ends.remove(&from) {
-                Some(mut chain) if chain.step_bytes == step_bytes => {
-                    chain.rows.push(copy);
-                    chain
-                }
-                other => {
-                    found.extend(other);
-                    Chain { stack: rows.stacks[copy as usize], rows: vec![from, copy], step_bytes }
-                }
-            };
-            ends.insert(copy, chain);
+    fn finished(&self, least: usize) -> Vec<Chain> {
+        let mut lengths = vec![1_u32; self.grown_from.len()];
+        let mut goes_on = vec![false; self.grown_from.len()];
+        for row in 0..self.grown_from.len() as u32 {
+            // What a row was copied from has a lower number: its length is known.
+            let Some(growth) = self.growth(row) else { continue };
+            let from = self.grown_from[row as usize];
+            let continues = self.growth(from) == Some(growth);
+            goes_on[from as usize] |= continues;
+            lengths[row as usize] = if continues { lengths[from as usize] + 1 } else { 2 };
         }
-        found.extend(ends.into_values());
-        found.retain(|chain| chain.rows.len() >= least);
-        found
+        let ends = (0..lengths.len()).filter(|&row| !goes_on[row] && lengths[row] as usize >= least.max(2));
+        ends.map(|row| self.chain(row as u32, lengths[row])).collect()
+    }
+
+    /// The chain of `length` rows that ends with `last`.
+    fn chain(&self, last: u32, length: u32) -> Chain {
+        let back = std::iter::successors(Some(last), |&row| Some(self.grown_from[row as usize]));
+        let mut rows: Vec<u32> = back.take(length as usize).collect();
+        rows.reverse();
+        let stack = self.history.allocations.stacks[last as usize];
+        Chain { stack, rows, step_bytes: self.growth(last).unwrap_or(0) }
     }
 }
 
