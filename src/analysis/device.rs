@@ -35,7 +35,6 @@ struct Work<'a> {
     /// The events that the report looks at.
     window: Range<u64>,
     usage: WindowUsage,
-    main_stream: u64,
 }
 
 /// Analyses one device.
@@ -44,11 +43,9 @@ pub(super) fn analyze(trace: &Trace, device: &DeviceTrace, options: &Options) ->
     let window = options.window.as_ref().map_or(0..history.events, |asked| clamp(asked, history.events));
     let grouping = Grouping::build(trace, device, &history, options.group_by);
     let usage = counters(&history, &window);
-    let main_stream = tables::streams(&history).main;
-    let work = Work { trace, device, history: &history, grouping: &grouping, window, usage, main_stream };
+    let work = Work { trace, device, history: &history, grouping: &grouping, window, usage };
     let table = tables::lines(trace, device, &history, &grouping, options.window.clone())?;
     let steps = tables::steps(trace, device, &history);
-    let at_peak = history.state_at(usage.peaks.reserved.moment);
     let facts = trace.process.devices.iter().find(|facts| facts.device == device.device);
     let total_bytes = facts.and_then(|facts| facts.total_bytes).or_else(|| sampled_total(trace, device));
     let readings = tables::readings(trace, device, &history);
@@ -69,6 +66,7 @@ pub(super) fn analyze(trace: &Trace, device: &DeviceTrace, options: &Options) ->
         setting: what_would_help.as_ref().and_then(told::setting),
         states: States::default(),
     };
+    let at_peak = scene.state_at(usage.peaks.reserved.moment);
     let (findings, mut summed) = (findings::of_device(&scene)?, told::facts(&scene, options.several_files));
     let self_check = readings.as_ref().and_then(recorded::self_check);
     let report = DeviceReport {
@@ -81,7 +79,7 @@ pub(super) fn analyze(trace: &Trace, device: &DeviceTrace, options: &Options) ->
         end: rows::usage(usage.end),
         initial: rows::usage(usage.initial),
         history: beginning(&history),
-        fragmentation: work.fragmentation(&at_peak)?,
+        fragmentation: work.fragmentation(&scene, &at_peak)?,
         group_by: options.group_by.to_string(),
         line_rule: line_rule(&grouping),
         lines: table.rows(trace, &grouping, options.top).into_iter().map(rows::line).collect(),
@@ -145,21 +143,21 @@ impl Work<'_> {
         self.history.ooms.iter().filter(|oom| self.window.contains(&oom.event))
     }
 
-    fn fragmentation(&self, at_peak: &State) -> Result<FragmentationRow> {
-        let history = self.history;
+    fn fragmentation(&self, scene: &Scene<'_>, at_peak: &State) -> Result<FragmentationRow> {
         let last_oom = self.ooms().last().map(|oom| Moment(oom.event));
-        let end = Moment(self.window.end);
+        let (end, main_stream) = (Moment(self.window.end), scene.streams().main);
+        let row = |state: &State, moment| self.fragmentation_of(state, moment, main_stream);
         Ok(FragmentationRow {
-            at_peak: self.fragmentation_of(at_peak, self.usage.peaks.reserved.moment)?,
-            at_end: self.fragmentation_of(&history.state_at(end), end)?,
-            at_oom: last_oom.map(|at| self.fragmentation_of(&history.state_at(at), at)).transpose()?,
+            at_peak: row(at_peak, self.usage.peaks.reserved.moment)?,
+            at_end: row(&scene.state_at(end), end)?,
+            at_oom: last_oom.map(|at| row(&scene.state_at(at), at)).transpose()?,
         })
     }
 
-    fn fragmentation_of(&self, state: &State, moment: Moment) -> Result<Fragmentation> {
+    fn fragmentation_of(&self, state: &State, moment: Moment, main_stream: u64) -> Result<Fragmentation> {
         let figures = tables::fragmentation(state, moment, self.grouping)?;
-        let causes = tables::causes(state, self.main_stream);
-        Ok(rows::fragmentation(self.trace, self.grouping, figures, causes, self.main_stream))
+        let causes = tables::causes(state, main_stream);
+        Ok(rows::fragmentation(self.trace, self.grouping, figures, causes, main_stream))
     }
 
     fn categories(&self, categories: &Categories) -> CategoryTable {

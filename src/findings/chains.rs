@@ -60,7 +60,7 @@ impl Search<'_> {
                 latest.remove(0);
             }
             latest.push(row);
-        } else if rows.free_requested_events[index].min(rows.free_completed_events[index]) == event {
+        } else if rows.given_back_event(index) == event {
             self.died(event, row, stack);
         }
     }

@@ -45,7 +45,7 @@ pub(super) fn ghosts(scene: &Scene<'_>) -> Ghosts {
             found.at_peak_frameless_bytes = found.at_peak_frameless_bytes.saturating_add(bytes(peak));
         }
         found.at_end_bytes = found.at_end_bytes.saturating_add(bytes(end));
-        let ended = rows.free_requested_events[row].min(rows.free_completed_events[row]) != NONE;
+        let ended = rows.given_back_event(row) != NONE;
         found.unmatched_frees += u64::from(ended);
     }
     for action in &scene.device.events.actions {

@@ -105,7 +105,7 @@ fn without_gradients(scene: &Scene<'_>, from: usize, held: Vec<usize>) -> Vec<us
 fn rounds_lived(scene: &Scene<'_>, attempt: &Attempt, rows: &[usize]) -> usize {
     let allocations = &scene.history.allocations;
     let freed_at = |row: usize| {
-        let free = allocations.free_requested_events[row].min(allocations.free_completed_events[row]);
+        let free = allocations.given_back_event(row);
         if free == NONE { u64::MAX } else { u64::from(free) }
     };
     let mut frees: Vec<(u64, u64)> =

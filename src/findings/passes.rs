@@ -138,7 +138,7 @@ fn cut(
 fn change(rows: &crate::rebuild::Allocations, row: usize, event: u32, bytes: u64) -> u64 {
     if rows.alloc_events[row] == event {
         bytes.saturating_add(rows.block_bytes[row])
-    } else if rows.free_requested_events[row].min(rows.free_completed_events[row]) == event {
+    } else if rows.given_back_event(row) == event {
         bytes.saturating_sub(rows.block_bytes[row])
     } else {
         bytes

@@ -159,7 +159,7 @@ impl MadeBy {
         self.budget.set(budget);
         let is_left = |&&row: &&u32| {
             let row = row as usize;
-            u64::from(rows.free_requested_events[row].min(rows.free_completed_events[row])) >= end
+            u64::from(rows.given_back_event(row)) >= end
         };
         let few = together.rows.len() / LEFT_PART;
         made.iter().filter(is_left).take(few + 1).count() <= few

@@ -3,6 +3,7 @@
 //! Owns what several rules ask for (states, lines, sums), computed once and when first asked for. Judges
 //! nothing.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
@@ -110,6 +111,20 @@ impl Scene<'_> {
     pub fn at_last_oom(&self) -> Option<&State> {
         let state = || self.ooms.last().map(|oom| self.history.state_at(Moment(oom.oom.event)));
         self.states.last_oom.get_or_init(state).as_ref()
+    }
+
+    /// The allocator at `moment`; the states above are not built again.
+    #[must_use]
+    pub fn state_at(&self, moment: Moment) -> Cow<'_, State> {
+        let last_oom = self.ooms.last().map(|oom| Moment(oom.oom.event));
+        match moment {
+            moment if moment == self.history.peaks.reserved.moment => Cow::Borrowed(self.at_reserved_peak()),
+            moment if moment.0 == self.history.events => Cow::Borrowed(self.at_end()),
+            moment if last_oom == Some(moment) => {
+                self.at_last_oom().map_or_else(|| Cow::Owned(self.history.state_at(moment)), Cow::Borrowed)
+            }
+            moment => Cow::Owned(self.history.state_at(moment)),
+        }
     }
 
     /// Who made what, as frames say.
@@ -236,7 +251,7 @@ pub(crate) mod samples {
     #![allow(clippy::unwrap_used)]
 
     use crate::findings::{Finding, Rule, judge_all, rule};
-    use crate::model::Trace;
+    use crate::model::{Mark, MarkKind, Trace};
     use crate::rebuild::rebuild;
     use crate::tables::{GroupBy, Grouping, readings, steps};
 
@@ -267,6 +282,14 @@ pub(crate) mod samples {
             setting: None,
             states: States::default(),
         })
+    }
+
+    /// Marks a step before each of the events in `begins` of a trace as [`crate::model::TraceBuilder`] times it.
+    pub(crate) fn mark_steps(trace: &mut Trace, begins: impl IntoIterator<Item = usize>) {
+        for (step, event) in begins.into_iter().enumerate() {
+            let (name, time_us) = (step.to_string(), 1_000_000 + 10 * event as i64 - 5);
+            trace.marks.push(Mark { kind: MarkKind::Step, name, time_us, begins: None });
+        }
     }
 
     /// What the rule called `name` finds on the first device of `trace`.

@@ -49,12 +49,20 @@ impl Allocations {
         self.addresses.is_empty()
     }
 
+    /// The event from which row `row` no longer counts as allocated: its free was requested, or completed without
+    /// a request on record; [`NONE`] while it is allocated at the end.
+    #[inline]
+    #[must_use]
+    pub fn given_back_event(&self, row: usize) -> u32 {
+        self.free_requested_events[row].min(self.free_completed_events[row])
+    }
+
     /// Whether row `row` counts as allocated at `moment` (handed out, not given back).
     #[inline]
     #[must_use]
     pub fn is_allocated_at(&self, row: usize, moment: Moment) -> bool {
         let alloc = self.alloc_events[row];
-        let free = self.free_requested_events[row].min(self.free_completed_events[row]);
+        let free = self.given_back_event(row);
         let begun = if alloc == NONE { !self.is_initially_pending(row) } else { u64::from(alloc) < moment.0 };
         begun && (free == NONE || u64::from(free) >= moment.0)
     }

@@ -67,7 +67,7 @@ pub fn bursts(history: &History, origins: &Origins, pace: Option<&Pace>, least: 
             pass.close();
             pass.enter(row);
             pass.found.last_alloc[origins.of(row) as usize] = alloc;
-        } else if rows.free_requested_events[row].min(rows.free_completed_events[row]) as usize == event {
+        } else if rows.given_back_event(row) as usize == event {
             pass.leave(row, event as u64);
         }
     }

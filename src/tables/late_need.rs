@@ -28,7 +28,7 @@ pub fn late_need(history: &History, parts: usize) -> Peak {
         let bytes = rows.block_bytes[row];
         if rows.alloc_events[row] == event {
             allocated = allocated.saturating_sub(bytes);
-        } else if rows.free_requested_events[row].min(rows.free_completed_events[row]) == event {
+        } else if rows.given_back_event(row) == event {
             allocated = allocated.saturating_add(bytes);
         }
     }

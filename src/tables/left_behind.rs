@@ -83,7 +83,7 @@ pub fn left_behind(history: &History, pace: &Pace, origins: &Origins) -> LeftBeh
 }
 
 fn given_back(rows: &Allocations, row: usize) -> u32 {
-    rows.free_requested_events[row].min(rows.free_completed_events[row])
+    rows.given_back_event(row)
 }
 
 /// The number of steps, from the first on, at whose end what is given back at event `free` is still there.

@@ -66,7 +66,7 @@ impl Seen {
             let origin = origins.of(row) as usize;
             seen.last[origin] = u64::from(alloc) + 1;
             if u64::from(alloc) >= end {
-                let free = rows.free_requested_events[row].min(rows.free_completed_events[row]);
+                let free = rows.given_back_event(row);
                 seen.kept_after[origin] += u64::from(free >= stop);
             } else if let Some(step) = pace.within(alloc.into(), hint) {
                 hint = step;

@@ -91,8 +91,7 @@ impl<'a> Grown<'a> {
     pub(in crate::findings) fn released_bytes(&self, scene: &Scene<'_>) -> u64 {
         let rows = &scene.history.allocations;
         let stop = last_request(scene.history);
-        let freed =
-            |&row: &usize| rows.free_requested_events[row].min(rows.free_completed_events[row]) < stop;
+        let freed = |&row: &usize| rows.given_back_event(row) < stop;
         bytes_of(scene, self.rows.iter().copied().filter(freed))
     }
 

@@ -136,7 +136,7 @@ fn each_left_over(scene: &Scene<'_>, pace: &Pace, mut tell: impl FnMut(usize, us
         }
         let Some(step) = pace.within(alloc.into(), hint) else { continue };
         hint = step;
-        let free = rows.free_requested_events[row].min(rows.free_completed_events[row]);
+        let free = rows.given_back_event(row);
         if u64::from(free) >= end || pace.at_or_after(free.into(), step).is_some_and(|until| until > step) {
             tell(row, step);
         }

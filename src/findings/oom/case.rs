@@ -40,11 +40,7 @@ impl<'a> Case<'a> {
         let mut kind = scene.ooms.iter().filter(|oom| is_of_kind(&oom.verdict));
         let first = kind.next()?;
         let (count, judged) = kind.fold((1, first), |(count, _), next| (count + 1, next));
-        let is_last = scene.ooms.last().is_some_and(|last| last.oom.event == judged.oom.event);
-        let state = match scene.at_last_oom().filter(|_| is_last) {
-            Some(state) => Cow::Borrowed(state),
-            None => Cow::Owned(scene.history.state_at(Moment(judged.oom.event))),
-        };
+        let state = scene.state_at(Moment(judged.oom.event));
         let conf = Conf::recorded(scene.settings());
         Some(Self { scene, conf, judged, state, count, first_event: first.oom.event })
     }

@@ -123,7 +123,7 @@ impl Live {
             }
             let bytes = rows.block_bytes[row];
             live.allocated_bytes = live.allocated_bytes.saturating_add(bytes);
-            let ends = rows.free_requested_events[row].min(rows.free_completed_events[row]) != NONE;
+            let ends = rows.given_back_event(row) != NONE;
             if ends && rows.is_allocated_at(row, Moment::after(pass.peak_event)) {
                 live.bytes = live.bytes.saturating_add(bytes);
                 live.count += 1;
@@ -138,8 +138,8 @@ impl Live {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use crate::findings::scene::samples::found;
-    use crate::model::{Mark, MarkKind, Trace, TraceBuilder};
+    use crate::findings::scene::samples::{found, mark_steps};
+    use crate::model::{Trace, TraceBuilder};
 
     const MIB: u64 = 1 << 20;
     const A: u64 = 0x7f00_0000_0000;
@@ -155,10 +155,9 @@ mod tests {
         let mut builder = TraceBuilder::new().segment_alloc(A, 4096 * MIB).at("train.py", 1, "init");
         builder = builder.alloc(A + 3000 * MIB, 50 * MIB);
         let place = |index: u64| A + index * 100 * MIB;
-        let mut marks = Vec::new();
+        let mut begins = Vec::new();
         for step in 0..10 {
-            let events = builder.clone().build().event_count() as i64;
-            marks.push((step, 1_000_000 + 10 * events - 5));
+            begins.push(builder.clone().build().event_count());
             let trains = step < 5;
             if trains && !training {
                 continue;
@@ -178,9 +177,7 @@ mod tests {
             }
         }
         let mut trace = builder.build();
-        for (step, time_us) in marks {
-            trace.marks.push(Mark { kind: MarkKind::Step, name: step.to_string(), time_us, begins: None });
-        }
+        mark_steps(&mut trace, begins);
         trace
     }
 

@@ -103,7 +103,7 @@ fn last_request(scene: &Scene<'_>) -> Option<Moment> {
 
 /// Free bytes beside blocks in use at `moment`.
 fn pieces_at(scene: &Scene<'_>, moment: Moment) -> u64 {
-    let state = scene.history.state_at(moment);
+    let state = scene.state_at(moment);
     let pinned =
         state.segments.iter().filter(|segment| is_ordinary(scene, segment) && !segment.is_wholly_free());
     let blocks = pinned.flat_map(|segment| &segment.blocks);

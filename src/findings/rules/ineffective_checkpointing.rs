@@ -100,7 +100,7 @@ impl Regions {
             }
             let next = passes.partition_point(|run| run.events.end <= alloc);
             let Some(run) = passes.get(next) else { continue };
-            let free = u64::from(rows.free_requested_events[row].min(rows.free_completed_events[row]));
+            let free = u64::from(rows.given_back_event(row));
             if run.events.start <= alloc {
                 found.recomputed_bytes = found.recomputed_bytes.saturating_add(rows.block_bytes[row]);
                 used[next] = true;

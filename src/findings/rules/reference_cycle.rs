@@ -128,7 +128,7 @@ fn of_releases(scene: &Scene<'_>, releases: &[Release], largest: &Release) -> Fi
 /// The stack of the call that gave allocation `row` back.
 fn freed_by(scene: &Scene<'_>, row: usize) -> Option<StackId> {
     let rows = &scene.history.allocations;
-    let event = rows.free_requested_events[row].min(rows.free_completed_events[row]);
+    let event = rows.given_back_event(row);
     scene.device.events.stacks.get(event as usize).copied()
 }
 

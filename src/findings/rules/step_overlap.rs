@@ -94,7 +94,7 @@ fn finding(scene: &Scene<'_>, bytes: u64, without: u64, lines: Vec<LineBytes>, s
 fn outlives(scene: &Scene<'_>, row: usize, own: &StepRow, next: &StepRow) -> bool {
     let rows = &scene.history.allocations;
     let alloc = rows.alloc_events[row];
-    let free = rows.free_requested_events[row].min(rows.free_completed_events[row]);
+    let free = rows.given_back_event(row);
     let (born, died) = (u64::from(alloc), u64::from(free));
     alloc != NONE
         && free != NONE
@@ -126,8 +126,8 @@ fn peak_without(scene: &Scene<'_>) -> u64 {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use crate::findings::scene::samples::found;
-    use crate::model::{Mark, MarkKind, Trace, TraceBuilder};
+    use crate::findings::scene::samples::{found, mark_steps};
+    use crate::model::{Trace, TraceBuilder};
 
     const MIB: u64 = 1 << 20;
     const A: u64 = 0x7f00_0000_0000;
@@ -140,10 +140,9 @@ mod tests {
         let autograd = format!("{SITE}autograd/graph.py");
         let mut builder = TraceBuilder::new().segment_alloc(A, 2048 * MIB).at("train.py", 1, "init");
         builder = builder.alloc(A, 50 * MIB);
-        let mut marks = Vec::new();
+        let mut begins = Vec::new();
         for step in 0..6_u64 {
-            let events = builder.clone().build().event_count() as i64;
-            marks.push((step, 1_000_000 + 10 * events - 5));
+            begins.push(builder.clone().build().event_count());
             let own = A + (100 + 400 * (step % 2)) * MIB;
             let other = A + (100 + 400 * ((step + 1) % 2)) * MIB;
             let forward = [(linear.as_str(), 134, "forward"), ("train.py", 5, "step")];
@@ -159,9 +158,7 @@ mod tests {
             }
         }
         let mut trace = builder.build();
-        for (step, time_us) in marks {
-            trace.marks.push(Mark { kind: MarkKind::Step, name: step.to_string(), time_us, begins: None });
-        }
+        mark_steps(&mut trace, begins);
         trace
     }
 

@@ -196,8 +196,7 @@ fn others_at_peak(scene: &Scene<'_>, members: &[u8]) -> usize {
 
 fn is_transient(scene: &Scene<'_>, row: usize, step: &Stretch) -> bool {
     let rows = &scene.history.allocations;
-    let (alloc, free) =
-        (rows.alloc_events[row], rows.free_requested_events[row].min(rows.free_completed_events[row]));
+    let (alloc, free) = (rows.alloc_events[row], rows.given_back_event(row));
     if alloc == NONE || free == NONE {
         return false;
     }
@@ -209,8 +208,8 @@ fn is_transient(scene: &Scene<'_>, row: usize, step: &Stretch) -> bool {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use crate::findings::scene::samples::found;
-    use crate::model::{Mark, MarkKind, TraceBuilder};
+    use crate::findings::scene::samples::{found, mark_steps};
+    use crate::model::TraceBuilder;
 
     const GIB: u64 = 1 << 30;
     const MIB: u64 = 1 << 20;
@@ -284,10 +283,7 @@ mod tests {
                 .free(A, 200 * MIB);
         }
         let mut trace = builder.build();
-        for step in 0..6 {
-            let (name, time_us) = (step.to_string(), 1_000_005 + 40 * step);
-            trace.marks.push(Mark { kind: MarkKind::Step, name, time_us, begins: None });
-        }
+        mark_steps(&mut trace, (0..6).map(|step| 1 + 4 * step));
         assert!(found("transient-peak", &trace, None).is_empty());
     }
 }

@@ -55,8 +55,7 @@ pub(super) fn derive<'a>(history: &History, phases: &'a Phases) -> Derived<'a> {
             derived.codes[row] = Category::Workspace as u8;
             continue;
         }
-        let (alloc, freed) =
-            (rows.alloc_events[row], rows.free_requested_events[row].min(rows.free_completed_events[row]));
+        let (alloc, freed) = (rows.alloc_events[row], rows.given_back_event(row));
         let born = if alloc == NONE { NONE } else { derived.runs.locate(alloc, last) };
         let died = if freed == NONE { NONE } else { derived.runs.locate(freed, born) };
         if born != NONE {

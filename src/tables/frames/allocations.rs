@@ -98,7 +98,7 @@ fn life(device: &DeviceTrace, allocations: &Allocations) -> Vec<Column> {
     let rows = allocations.len();
     let (mut times, mut lifetimes) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
     for row in 0..rows {
-        let given_back = allocations.free_requested_events[row].min(allocations.free_completed_events[row]);
+        let given_back = allocations.given_back_event(row);
         let from = time_of(device, known_event(allocations.alloc_events[row]));
         let until = time_of(device, known_event(given_back));
         times.push(from);

@@ -154,7 +154,7 @@ impl Settling<'_> {
 
     fn freed_at(&self, row: usize) -> u32 {
         let rows = &self.history.allocations;
-        rows.free_requested_events[row].min(rows.free_completed_events[row])
+        rows.given_back_event(row)
     }
 
     /// Measures a stretch that a backward pass follows, from behind the last failed request.

@@ -76,7 +76,7 @@ fn around(scene: &Scene<'_>, most: &Unserved) -> Result<Fragmentation> {
     let (stream, pool, kind) =
         (ranges.streams[most.range], ranges.pools[most.range], ranges.kinds[most.range]);
     let moment = Moment(most.event);
-    let mut segments = scene.history.state_at(moment).segments;
+    let mut segments = scene.state_at(moment).into_owned().segments;
     segments.retain(|segment| {
         segment.stream == stream && segment.pool == pool && segment.kind == kind && !segment.is_expandable
     });
