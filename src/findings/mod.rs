@@ -26,6 +26,7 @@ mod rule;
 mod rules;
 mod scene;
 mod sizes;
+mod thresholds;
 mod workspaces;
 
 pub use facts::{DeviceFacts, RankFacts};

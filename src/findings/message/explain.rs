@@ -10,9 +10,10 @@ use super::kind::Kind;
 use super::read::{Expandable, Message};
 use super::reasons;
 use super::size::Printed;
-use super::sums::{EXPECTED_OUTSIDE_BYTES, Sums};
+use super::sums::Sums;
 use super::variant::{self, Variant};
 use crate::findings::VerdictKind;
+use crate::findings::thresholds::EXPECTED_OUTSIDE_BYTES;
 
 /// Private pools from this share of reserved memory on are worth a word (in percent).
 pub(super) const POOLS_PERCENT: u64 = 5;

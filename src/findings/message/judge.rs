@@ -5,15 +5,12 @@
 
 use super::kind::Kind;
 use super::read::Message;
-use super::sums::{EXPECTED_OUTSIDE_BYTES, Sums};
+use super::sums::Sums;
 use crate::findings::VerdictKind;
+use crate::findings::thresholds::{CRUMBS_PERCENT, EXPECTED_OUTSIDE_BYTES, NEARLY_FULL_PERCENT};
 
-/// Below this share of reserved memory, free blocks are crumbs rather than fragmentation (in percent).
-pub(super) const CRUMBS_PERCENT: u64 = 3;
 /// Below this share, fragmentation is named with caution.
 const CLEAR_PERCENT: u64 = 10;
-/// From this share of the limit on, live memory nearly fills it (in percent).
-pub(super) const NEARLY_FULL_PERCENT: u64 = 90;
 /// The driver hands out whole pages; with less to spare than one it has no room to speak of.
 const PAGE_BYTES: u64 = 2 << 20;
 

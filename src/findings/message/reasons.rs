@@ -3,12 +3,12 @@
 //! Owns the arithmetic in words, one function per cause. Sizes stand as the message prints them, so that a
 //! reader finds them again.
 
-use super::judge::CRUMBS_PERCENT;
 use super::kind::Kind;
 use super::read::Message;
 use super::size::{Printed, Size};
 use super::sums::Sums;
 use crate::findings::VerdictKind;
+use crate::findings::thresholds::CRUMBS_PERCENT;
 use crate::units::percent;
 
 /// Why `message` ended in `cause`.

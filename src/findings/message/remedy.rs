@@ -10,10 +10,11 @@ use super::explain::has_large_pools;
 use super::kind::{Kind, Platform};
 use super::read::{Expandable, Message};
 use super::size::Printed;
-use super::sums::{EXPECTED_OUTSIDE_BYTES, Sums};
+use super::sums::Sums;
 use super::tip::Tip;
 use super::variant::{self, Variant};
 use crate::findings::VerdictKind;
+use crate::findings::thresholds::EXPECTED_OUTSIDE_BYTES;
 
 const LESS: &str = "Use less: a smaller batch or sequence, lower precision, activation checkpointing, optimizer state elsewhere.";
 const LIMIT: &str = "Raise or remove the limit (`torch.cuda.set_per_process_memory_fraction`, `per_process_memory_fraction` in the allocator's settings, or the option of the framework that sets it), or use less within it.";

@@ -8,8 +8,6 @@ use super::kind::Kind;
 use super::read::Message;
 use super::size::Size;
 
-/// What contexts, libraries and kernels usually take beside the allocator.
-pub(super) const EXPECTED_OUTSIDE_BYTES: u64 = 1 << 30;
 /// A process named by its outer number holds what PyTorch reserved and a context, at most so much more.
 const CONTEXT_BYTES: u64 = 2 << 30;
 
@@ -80,12 +78,6 @@ impl Sums {
             sums.others = plus(sums.others, held(index).unwrap_or_default());
         }
         sums
-    }
-
-    /// What this process holds in all, its context included.
-    #[must_use]
-    pub fn held_here(&self) -> Option<Size> {
-        self.process.or_else(|| both(self.reserved, self.outside_here, plus))
     }
 
     /// Further bytes that may be reserved below the limit.

@@ -8,16 +8,10 @@ use super::judge::OomFacts;
 use super::refusal::Refusal;
 use super::sums::Sums;
 use super::words::explain;
+use crate::findings::thresholds::{CRUMBS_PERCENT, EXPECTED_OUTSIDE_BYTES, NEARLY_FULL_PERCENT};
 
-/// Below this share of reserved memory, free blocks are crumbs rather than fragmentation (in percent).
-pub(super) const CRUMBS_PERCENT: u64 = 3;
-/// From this share of the limit on, live memory nearly fills it (in percent).
-const NEARLY_FULL_PERCENT: u64 = 90;
 /// From this share of the limit on, what is live is too much whatever else is unknown (in percent).
 const FULL_PERCENT: u64 = 95;
-/// What contexts, kernels and libraries of one process usually take beside the allocator; 0.7 GiB were measured
-/// with cuBLAS and cuDNN loaded.
-pub(crate) const EXPECTED_OUTSIDE_BYTES: u64 = 1 << 30;
 /// Every device that PyTorch runs on has more than this.
 const SMALLEST_DEVICE_BYTES: u64 = 2 << 30;
 /// No device has this much.
