@@ -54,13 +54,13 @@ impl Release {
 
 /// All releases of a device, in order.
 pub(super) fn releases(scene: &Scene<'_>) -> Vec<Release> {
-    let origins = Origins::by_stack(scene.lines, scene.history);
+    let origins = scene.origins();
     let steps = compared::steps(scene);
     if steps.rows.is_empty() {
-        return without_steps(scene, &origins);
+        return without_steps(scene, origins);
     }
     let mut paces = Pace::all(&steps, scene.history, LEAST_STEPS as usize).into_iter();
-    paces.next().map(|pace| over_steps(scene, &origins, &pace)).unwrap_or_default()
+    paces.next().map(|pace| over_steps(scene, origins, &pace)).unwrap_or_default()
 }
 
 fn over_steps(scene: &Scene<'_>, origins: &Origins, pace: &Pace) -> Vec<Release> {

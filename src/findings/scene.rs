@@ -10,7 +10,8 @@ use std::sync::OnceLock;
 use crate::model::{DeviceId, DeviceTrace, PoolId, Settings, StackId, Trace};
 use crate::rebuild::{History, Moment, OomEvent, State};
 use crate::tables::{
-    self, Categories, GroupKey, Grouping, Maker, Makers, Names, Phases, Readings, StepTable, Streams, streams,
+    self, Categories, GroupKey, Grouping, Maker, Makers, Names, Origins, Phases, Readings, StepTable,
+    Streams, streams,
 };
 
 use super::{LineBytes, Verdict};
@@ -75,6 +76,7 @@ pub struct States {
     makers: OnceLock<Makers>,
     survivors: OnceLock<Vec<usize>>,
     streams: OnceLock<Streams>,
+    origins: OnceLock<Origins>,
     phases: OnceLock<Phases>,
     names: OnceLock<Option<Names>>,
     categories: OnceLock<Categories>,
@@ -157,6 +159,12 @@ impl Scene<'_> {
     #[must_use]
     pub fn lines_of(&self, rows: &[usize]) -> Vec<LineBytes> {
         self.by_line(rows.iter().map(|&row| (row, self.history.allocations.block_bytes[row])))
+    }
+
+    /// Who made each allocation, by stack, or by line where the stack names none.
+    #[must_use]
+    pub fn origins(&self) -> &Origins {
+        self.states.origins.get_or_init(|| Origins::by_stack(self.lines, self.history))
     }
 
     /// Who uses which stream, and which is the main one.

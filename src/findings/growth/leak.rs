@@ -76,9 +76,8 @@ pub(in crate::findings) fn find(scene: &Scene<'_>, steps: &StepTable) -> Option<
     let paces = Pace::all(steps, scene.history, least);
     let sequences = paces.len() as u64;
     for pace in paces {
-        let by_stack = Origins::by_stack(scene.lines, scene.history);
-        let left = left_behind(scene.history, &pace, &by_stack);
-        let leaks = that_go_on(scene, &pace, &by_stack, leaks(scene, &pace, &left, sequences));
+        let left = left_behind(scene.history, &pace, scene.origins());
+        let leaks = that_go_on(scene, &pace, scene.origins(), leaks(scene, &pace, &left, sequences));
         if !leaks.is_empty() {
             if let Some(growth) = growth(scene, pace, left, leaks) {
                 return Some(growth);

@@ -6,7 +6,7 @@
 
 use crate::findings::{Scene, compared};
 use crate::rebuild::NONE;
-use crate::tables::{Origins, Pace};
+use crate::tables::Pace;
 
 use super::chance::of_any;
 use super::leak::LEAST_STEPS;
@@ -88,7 +88,7 @@ pub(in crate::findings) fn rising(scene: &Scene<'_>) -> Option<Rising> {
 }
 
 fn in_pace(scene: &Scene<'_>, pace: Pace, sequences: u64) -> Option<Rising> {
-    let origins = Origins::by_stack(scene.lines, scene.history);
+    let origins = scene.origins();
     let mut runs = vec![Run::default(); origins.len()];
     each_left_over(scene, &pace, |row, step| {
         runs[origins.of(row) as usize].add(step, scene.history.allocations.requested_bytes[row]);

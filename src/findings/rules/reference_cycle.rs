@@ -11,7 +11,6 @@ use crate::findings::releases::{Release, releases};
 use crate::findings::{Check, Finding, Guide, Rule, Scene, Severity, growth};
 use crate::model::StackId;
 use crate::rebuild::NONE;
-use crate::tables::Origins;
 use crate::units::{Bytes, Count};
 
 /// The rule.
@@ -135,7 +134,7 @@ fn freed_by(scene: &Scene<'_>, row: usize) -> Option<StackId> {
 /// Bytes of the same origins that are live at the end of the recording: they wait still.
 fn waiting_bytes(scene: &Scene<'_>, releases: &[Release]) -> u64 {
     let rows = &scene.history.allocations;
-    let origins = Origins::by_stack(scene.lines, scene.history);
+    let origins = scene.origins();
     let waiting: BTreeSet<u32> = releases
         .iter()
         .flat_map(|release| release.burst.together.iter().map(|together| together.origin))
