@@ -117,6 +117,7 @@ pub(super) fn line(row: LineTableRow) -> LineRow {
         module: row.module,
         stack: row.stack,
         active_peak_on_stack_bytes: row.active_peak_on_stack_bytes,
+        source: None,
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod check;
 mod oom;
+mod report;
 mod whatif;
 
 use std::ffi::OsString;
@@ -25,6 +26,7 @@ use crate::tables::{GroupBy, TableFormat};
 
 pub(crate) use check::CheckArgs;
 pub(crate) use oom::OomArgs;
+pub(crate) use report::ReportArgs;
 pub(crate) use whatif::WhatIfArgs;
 
 /// Everything that was typed.
@@ -114,6 +116,9 @@ pub(crate) enum Command {
     /// Explain CUDA out-of-memory errors from the text of a log alone
     #[command(after_help = help::OOM)]
     Oom(OomArgs),
+    /// Write the whole report as one page that a browser opens
+    #[command(after_help = help::REPORT)]
+    Report(ReportArgs),
     /// Record a Python program: every event of its CUDA allocator goes to a trace
     #[command(after_help = help::RUN)]
     Run(RunArgs),
@@ -224,7 +229,7 @@ pub(crate) struct AnalyzeArgs {
     /// Snapshots or traces, plain, gzip or zstd; `-` is standard input
     #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::FilePath, help_heading = "Input")]
     pub traces: Vec<PathBuf>,
-    /// Write report.md, report.json and pictures there; one subfolder each for several traces
+    /// Write report.html, report.md, report.json and pictures there; one subfolder each for several traces
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
     pub output: Option<PathBuf>,
     /// Print the whole report as JSON
@@ -382,6 +387,7 @@ fn check(parsed: &Arguments) -> Result<(), String> {
     match &parsed.command {
         Command::Analyze(args) => args.analysis.check(),
         Command::Lines(args) => args.analysis.check(),
+        Command::Report(args) => args.analysis.check(),
         _ => Ok(()),
     }
 }

@@ -16,7 +16,7 @@ executes nothing from the file and sends nothing anywhere.";
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   memlab analyze snapshot.pickle              a summary on one screen
-  memlab analyze snapshot.pickle -o report    report.md, report.json and pictures in report/
+  memlab analyze snapshot.pickle -o report    report.html, report.md, report.json and pictures
   memlab lines snapshot.pickle --top 5        the lines that held most memory at the peak
   memlab convert snapshot.pickle trace.msgpack";
 
@@ -88,6 +88,14 @@ Examples:
   kubectl logs trainer-0 | memlab oom -
 
 A log without any such message is no error; it is said on stderr.";
+
+pub(crate) const REPORT: &str = "\
+Examples:
+  memlab report snapshot.pickle
+  memlab report trace.msgpack -o run7.html --force
+  memlab report trace.msgpack --source src     with the code around each line, from files below src/
+
+The page is one file: it loads nothing and can be attached to a ticket.";
 
 pub(crate) const RUN: &str = "\
 Examples:

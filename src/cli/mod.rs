@@ -14,6 +14,7 @@ mod input;
 mod names;
 mod output;
 mod progress;
+mod sources;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

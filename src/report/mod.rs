@@ -37,6 +37,7 @@ mod wrap;
 pub use categories::{CategoryTable, CategoryTableRow};
 pub use check::{CheckReport, GatePart, GateRow, Outcome, check_junit, check_line, check_text};
 pub use explain::{explain_index, explain_json, explain_text};
+pub use html::{HtmlOptions, html};
 pub use json::{json, pretty};
 pub use lines_table::lines_table;
 pub use markdown::{MarkdownOptions, markdown, picture_name};
@@ -52,8 +53,8 @@ pub use svg::{fragmentation_svg, timeline_svg, whatif_svg};
 pub use text::{text_summary, write_summary};
 pub use types::{
     ByCause, DeviceReport, FindingLine, FindingRow, Four, Fragmentation, FragmentationRow, HistoryRow,
-    LineFigures, LineRow, OomRow, PinRow, PoolRow, Report, SCHEMA, StepRow, StepsRow, Timeline, TimelineMark,
-    TraceReport, WarningRow,
+    LineFigures, LineRow, OomRow, PinRow, PoolRow, Report, SCHEMA, SourceRow, StepRow, StepsRow, Timeline,
+    TimelineMark, TraceReport, WarningRow,
 };
 pub use whatif::{
     BaselineRow, BoundsRow, ChangedLineRow, HelpRow, HelpSettingRow, LimitRow, RecommendationRow, SettingRow,

@@ -283,6 +283,20 @@ pub struct LineRow {
     /// The other figures.
     #[serde(flatten)]
     pub figures: LineFigures,
+    /// The text around the line, where it was asked for and the file was at hand; only pages show it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<SourceRow>,
+}
+
+/// Source text around a line of the table.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SourceRow {
+    /// Where it was found, below the folder that was named.
+    pub file: String,
+    /// Number of the first line of `text`.
+    pub first: u64,
+    /// Consecutive lines of the file, without their ends.
+    pub text: Vec<String>,
 }
 
 impl LineRow {

@@ -28,6 +28,7 @@ mod pickles;
 mod program;
 mod properties;
 mod recorded;
+mod report_page;
 mod reserved;
 mod roundtrip;
 mod sandbox;

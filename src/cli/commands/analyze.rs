@@ -58,7 +58,9 @@ fn report_of(traces: Vec<TraceReport>) -> Report {
 fn check(folder: &Path, overwrite: bool) -> anyhow::Result<()> {
     output::check_folder(folder)?;
     let pictures = ["timeline", "fragmentation"].map(|kind| report::picture_name(kind, 0));
-    for name in ["report.md", "report.json"].into_iter().chain(pictures.iter().map(String::as_str)) {
+    for name in
+        ["report.html", "report.md", "report.json"].into_iter().chain(pictures.iter().map(String::as_str))
+    {
         output::check_free(&folder.join(name), overwrite)?;
     }
     Ok(())
@@ -94,6 +96,7 @@ fn files(trace: &TraceReport, analysis: &AnalysisArgs) -> Vec<(String, String)> 
         pictures: true,
     };
     let mut files = vec![
+        ("report.html".to_owned(), super::report::page(trace, analysis)),
         ("report.md".to_owned(), report::markdown(trace, &options)),
         ("report.json".to_owned(), report::json(&report_of(vec![trace.clone()]))),
     ];
@@ -108,6 +111,5 @@ fn files(trace: &TraceReport, analysis: &AnalysisArgs) -> Vec<(String, String)> 
 /// The command that gives the same figures. The folder is left out: the same trace gives the same page,
 /// wherever it is written.
 fn command_again(path: &str, analysis: &AnalysisArgs) -> String {
-    let words = ["memlab analyze".to_owned(), names::shell_word(path)];
-    words.into_iter().chain(analysis.typed()).collect::<Vec<_>>().join(" ")
+    super::command_line("memlab analyze", path, analysis)
 }

@@ -9,13 +9,14 @@ mod generate;
 mod info;
 mod lines;
 mod oom;
+mod report;
 mod run;
 mod summary;
 mod whatif;
 
-use super::Status;
-use super::args::Command;
+use super::args::{AnalysisArgs, Command};
 use super::console::Console;
+use super::{Status, names};
 
 /// Runs `command`. Errors are what stopped it; failures that left something to show are in the status.
 pub(crate) fn run(command: Command, console: &Console) -> anyhow::Result<Status> {
@@ -28,10 +29,17 @@ pub(crate) fn run(command: Command, console: &Console) -> anyhow::Result<Status>
         Command::Info(args) => info::run(&args, console),
         Command::Lines(args) => lines::run(&args, console),
         Command::Oom(args) => oom::run(&args, console),
+        Command::Report(args) => report::run(&args, console),
         Command::Run(args) => run::run(&args),
         Command::Summary(args) => summary::run(&args, console),
         Command::Whatif(args) => whatif::run(&args, console),
         Command::Completions(args) => generate::completions(args.shell, console),
         Command::Man => generate::manual(console),
     }
+}
+
+/// `command` on `path` with the options of `analysis` that are not at their defaults, as it would be typed.
+fn command_line(command: &str, path: &str, analysis: &AnalysisArgs) -> String {
+    let words = [command.to_owned(), names::shell_word(path)];
+    words.into_iter().chain(analysis.typed()).collect::<Vec<_>>().join(" ")
 }

@@ -1,0 +1,142 @@
+//! `report.html`: the answer first, then the pictures, then every table, in one file.
+//!
+//! Owns the order of the page, its style sheets and scripts, and how large it may get: what has no room is
+//! counted and left to the JSON.
+
+use std::fmt::Write as _;
+
+use askama::Template;
+
+use super::device::{Device, Room};
+use super::findings::Findings;
+use super::origin::Origin;
+use super::page::{Page, page};
+use super::text::Prose;
+use super::verdict::{Head, Verdicts};
+use crate::report::types::TraceReport;
+use crate::units::Count;
+
+/// Rows of a long table that stand in the page itself; the script has all.
+const ROWS: usize = 100;
+/// Of all devices together.
+const ROWS_OF_ALL: usize = 800;
+const LEAST_ROWS: usize = 10;
+/// Bytes of all static pictures together.
+const PICTURES: usize = 900_000;
+/// Once the sections of devices are longer than this, further devices are only counted.
+const SECTIONS: usize = 1_600_000;
+
+const STYLES: [&str; 2] = [include_str!("../assets/tokens.css"), include_str!("../assets/report.css")];
+/// In this order: first what others use.
+const SCRIPTS: [&str; 5] = [
+    include_str!("../assets/blob.js"),
+    include_str!("../assets/words.js"),
+    include_str!("../assets/tables.js"),
+    include_str!("../assets/theme.js"),
+    include_str!("../assets/main.js"),
+];
+
+/// How the page was made.
+#[derive(Clone, Debug, Default)]
+pub struct HtmlOptions {
+    /// For example `memlab 0.1.0`.
+    pub tool: String,
+    /// The command line, as it can be typed again; empty when there was none.
+    pub command: String,
+}
+
+#[derive(Template)]
+#[template(path = "report.html", config = "src/report/assets/askama.toml")]
+struct Body {
+    head: Head,
+    contents: Vec<(String, Prose)>,
+    verdicts: Verdicts,
+    findings: Findings,
+    devices: String,
+    left_out: Option<Count>,
+    origin: Origin,
+    blobs: String,
+}
+
+/// The page for `trace`. `blobs` are the events for the page's scripts: name of the element and what stands in
+/// it, in base64. Without them the page shows everything but the interactive views.
+#[must_use]
+pub fn html(trace: &TraceReport, blobs: &[(String, String)], options: &HtmlOptions) -> String {
+    let (devices, shown) = devices(trace);
+    let left_out = (trace.devices.len() - shown) as u64;
+    let body = Body {
+        head: Head::of(trace),
+        contents: contents(trace, shown),
+        verdicts: Verdicts::of(trace),
+        findings: Findings::of(trace),
+        devices,
+        left_out: (left_out > 0).then_some(Count(left_out)),
+        origin: Origin::of(trace, options),
+        blobs: elements(blobs),
+    };
+    let title = format!("{} - memory report", trace.path.rsplit(['/', '\\']).next().unwrap_or_default());
+    let title = crate::report::escape::keep_end(&title, 200).into_owned();
+    page(Page {
+        title: &crate::report::escape::terminal(&title),
+        body: &body.render().unwrap_or_default(),
+        styles: &STYLES,
+        scripts: &SCRIPTS,
+    })
+}
+
+/// The sections of all devices that fit, and how many those are.
+fn devices(trace: &TraceReport) -> (String, usize) {
+    let count = trace.devices.len().max(1);
+    let rows = (ROWS_OF_ALL / count).clamp(LEAST_ROWS, ROWS);
+    let mut text = String::new();
+    for place in 0..trace.devices.len() {
+        if text.len() > SECTIONS {
+            return (text, place);
+        }
+        let room = Room { rows, pictures: PICTURES / count };
+        if let Some(device) = Device::of(trace, place, room) {
+            text += &device.render().unwrap_or_default();
+        }
+    }
+    (text, trace.devices.len())
+}
+
+/// Where the navigation leads: the sections of an only device, or one entry for each.
+fn contents(trace: &TraceReport, shown: usize) -> Vec<(String, Prose)> {
+    let entry = |id: String, name: &str| (id, Prose::new(name));
+    let mut contents = vec![entry("verdict".to_owned(), "Verdict"), entry("findings".to_owned(), "Findings")];
+    if shown == 1 {
+        let sections = [
+            ("figures-0", "Figures"),
+            ("timeline-0", "Timeline"),
+            ("state-0", "State"),
+            ("lines-0", "Lines"),
+            ("flame-0", "Flame graph"),
+            ("steps-0", "Steps"),
+            ("fragmentation-0", "Fragmentation"),
+        ];
+        contents.extend(sections.map(|(id, name)| entry(id.to_owned(), name)));
+    } else {
+        let devices = trace.devices.iter().take(shown).enumerate();
+        contents.extend(
+            devices.map(|(place, device)| {
+                entry(format!("device-{place}"), &format!("Device {}", device.device))
+            }),
+        );
+    }
+    contents.push(entry("settings".to_owned(), "Settings"));
+    contents
+}
+
+/// The blobs as elements that no browser runs.
+fn elements(blobs: &[(String, String)]) -> String {
+    let mut text = String::new();
+    for (name, base64) in blobs {
+        writeln!(text, "<script type=\"application/octet-stream\" id=\"{name}\">{base64}</script>")
+            .expect("writing to a string does not fail");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

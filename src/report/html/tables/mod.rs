@@ -1,0 +1,13 @@
+//! The tables of one device: which rows and columns each has.
+
+mod fragmentation;
+mod lines;
+mod other;
+mod recorded;
+mod steps;
+
+pub(super) use fragmentation::{by_cause, moments, pins, totals};
+pub(super) use lines::lines;
+pub(super) use other::{categories, counters, ooms, pools, what_would_help};
+pub(super) use recorded::{holders, modules, names};
+pub(super) use steps::steps;
