@@ -170,6 +170,7 @@ impl AnalysisArgs {
             window: self.window(),
             with_pictures,
             several_files: false,
+            page: None,
         }
     }
 
