@@ -14,8 +14,14 @@ use super::header::header;
 const MOST_COMPLETE_EVENTS: u64 = 4_000_000;
 /// The most allocations that are drawn for their size alone.
 const MOST_LARGE_ROWS: u64 = 40_000;
+/// Of base64, about four times what one takes: the large allocations get a quarter of the room.
+const BYTES_PER_LARGE_ROW: u64 = 30;
+/// Windows around so many moments at most.
+const CENTRES: u64 = 6;
 /// No event takes fewer bytes of base64 than this part of one, so a recording that cannot fit is not tried.
 const EVENTS_PER_BYTE: u64 = 4;
+/// Windows narrower than this show nothing.
+const NARROWEST: u64 = 16;
 /// Tries at the width of the windows.
 const TRIES: usize = 5;
 
@@ -106,16 +112,21 @@ impl Fitting<'_> {
         }
     }
 
-    /// The widest windows that were found to fit; the large allocations have a quarter of the room.
+    /// The widest windows that were found to fit. The large allocations get a part of the room, if it is large
+    /// enough for windows, too.
     fn windows(&mut self) -> PageDevice {
-        let rows = (self.budget / 30).min(MOST_LARGE_ROWS) as usize;
+        let rows = (self.budget / BYTES_PER_LARGE_ROW).min(MOST_LARGE_ROWS) as usize;
         let large_bytes = tables::large_threshold(self.sources.history, rows);
-        let mut best = self.made(&Detail { windows: Vec::new(), large_bytes }, false);
-        let mut large_bytes = large_bytes;
-        if !self.fits(&best) {
-            large_bytes = None;
-            best = self.made(&Detail::default(), false);
+        let found = large_bytes.map(|_| self.widest(large_bytes));
+        match found.filter(|made| self.fits(made) && made.moments > 0) {
+            Some(made) => made,
+            None => self.widest(None),
         }
+    }
+
+    /// The widest windows beside the large allocations; none where none fits.
+    fn widest(&mut self, large_bytes: Option<u64>) -> PageDevice {
+        let mut best = self.made(&Detail { windows: Vec::new(), large_bytes }, false);
         let bare = packed_bytes(&best.packed);
         let mut search = Search::new(self.budget, bare, self.sources.history.events);
         for _ in 0..TRIES {
@@ -152,9 +163,11 @@ struct Search {
 impl Search {
     fn new(budget: u64, bare: u64, events: u64) -> Self {
         let room = budget.saturating_sub(bare);
-        // Six windows, some three bytes an event.
-        let next = (room / 18).clamp(16, events.max(16));
-        Self { budget, bare, next, fits: 0, fails: events.max(16).saturating_add(1) }
+        // More moments than a whole recording may have would be as slow to open.
+        let widest = events.min(MOST_COMPLETE_EVENTS / CENTRES).max(NARROWEST);
+        // Some three bytes an event.
+        let next = (room / (3 * CENTRES)).clamp(NARROWEST, widest);
+        Self { budget, bare, next, fits: 0, fails: widest + 1 }
     }
 
     /// Takes note of how many bytes the last try took; true when another one is not worth it.
@@ -169,11 +182,15 @@ impl Search {
             self.fails = self.next;
         }
         let scaled = u128::from(self.next) * u128::from(room) * 97 / (u128::from(used) * 100);
-        let aimed = u64::try_from(scaled).unwrap_or(u64::MAX);
-        if self.fails <= self.fits + 1 {
+        let mut aimed = u64::try_from(scaled).unwrap_or(u64::MAX);
+        if self.fits == 0 {
+            // What is live anyway takes room, however narrow the windows are.
+            aimed = aimed.min(self.next / 3);
+        }
+        if self.fails <= self.fits + 1 || self.fails <= NARROWEST {
             return true;
         }
-        self.next = aimed.clamp(self.fits + 1, self.fails - 1);
+        self.next = aimed.clamp((self.fits + 1).max(NARROWEST), self.fails - 1);
         false
     }
 }

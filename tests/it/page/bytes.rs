@@ -7,8 +7,12 @@ use super::packed;
 
 /// Allocations of 512 bytes, each from a stack and a line of its own.
 fn of_many_lines(count: u64, name: impl Fn(u64) -> String) -> Trace {
-    let mut builder = TraceBuilder::new().segment_alloc(0x7f00_0000_0000, count * 512);
+    const SEGMENT: u64 = 2 << 20;
+    let mut builder = TraceBuilder::new();
     for index in 0..count {
+        if (index * 512).is_multiple_of(SEGMENT) {
+            builder = builder.segment_alloc(0x7f00_0000_0000 + index * 512, SEGMENT);
+        }
         let file = name(index);
         builder = builder.at(&file, index + 1, "f").alloc(0x7f00_0000_0000 + index * 512, 512);
     }
