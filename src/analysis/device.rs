@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::findings::{self, DeviceFacts, Finding, JudgedOom, Scene, States, judge_all};
 use crate::model::{DeviceTrace, Trace, Warnings};
 use crate::rebuild::{History, Moment, NONE, OomEvent, State, rebuild};
+use crate::report::html::blob::{Budget, PageDevice};
 use crate::report::{
     CategoryTable, DeviceReport, Fragmentation, FragmentationRow, HelpRow, HistoryRow, OomRow, Timeline,
 };
@@ -14,7 +15,7 @@ use crate::tables::{
     TimelineExtent, WindowUsage, pools,
 };
 
-use super::{Options, findings as told, recorded, rows, whatif};
+use super::{Options, findings as told, page, recorded, rows, whatif};
 
 /// What the analysis of one device gives.
 pub(super) struct Analyzed {
@@ -24,6 +25,8 @@ pub(super) struct Analyzed {
     pub(super) facts: DeviceFacts,
     /// Those of the rebuilding; those of reading are the trace's.
     pub(super) warnings: Warnings,
+    /// Packed for a page, where one is wanted.
+    pub(super) page: Option<PageDevice>,
 }
 
 /// Everything that is computed once and read by several parts of the report.
@@ -101,7 +104,34 @@ pub(super) fn analyze(trace: &Trace, device: &DeviceTrace, options: &Options) ->
         recorded::warn_of_check(report.device, check, &mut warnings);
     }
     summed.warnings = warnings.clone();
-    Ok(Analyzed { report, findings, facts: summed, warnings })
+    let page = match options.page {
+        Some(budget) => Some(page_of(&scene, &work, &table, share(budget, trace, device))?),
+        None => None,
+    };
+    Ok(Analyzed { report, findings, facts: summed, warnings, page })
+}
+
+/// The device for a page: always by line and always whole, whatever the report looks at.
+fn page_of(scene: &Scene<'_>, work: &Work<'_>, table: &LineTable, budget: u64) -> Result<PageDevice> {
+    let (trace, device, history) = (scene.trace, scene.device, scene.history);
+    let is_that = work.grouping.by == GroupBy::Line && table.window == (0..history.events);
+    let own = if is_that { None } else { Some(tables::lines(trace, device, history, scene.lines, None)?) };
+    let sources = tables::Sources {
+        trace,
+        device,
+        history,
+        lines: scene.lines,
+        table: own.as_ref().unwrap_or(table),
+        categories: scene.categories(),
+        steps: scene.steps,
+    };
+    Ok(page::page_device(sources, scene.total_bytes, budget))
+}
+
+/// What of a page's `budget` is the device's.
+fn share(budget: Budget, trace: &Trace, device: &DeviceTrace) -> u64 {
+    let (events, devices) = (device.events.len() as u64, trace.devices.len() as u64);
+    budget.of_device(events, trace.event_count() as u64, devices)
 }
 
 /// The device's memory as a sample states it, for recordings without facts of their devices.

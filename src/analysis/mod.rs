@@ -9,6 +9,7 @@ mod device;
 mod export;
 mod findings;
 mod oom;
+mod page;
 mod ranks;
 mod recorded;
 mod rows;
@@ -29,6 +30,7 @@ use rayon::prelude::*;
 use crate::error::{Error, Result};
 use crate::model::{DeviceTrace, Trace, Warnings};
 use crate::report::TraceReport;
+use crate::report::html::blob::Budget;
 use crate::tables::GroupBy;
 
 /// What to analyse and how.
@@ -47,6 +49,8 @@ pub struct Options {
     pub with_pictures: bool,
     /// Whether several files are analysed in one call, so that more is kept for comparing them.
     pub several_files: bool,
+    /// Whether to pack each device for a page, and into how many bytes.
+    pub page: Option<Budget>,
 }
 
 impl Default for Options {
@@ -58,6 +62,7 @@ impl Default for Options {
             window: None,
             with_pictures: false,
             several_files: false,
+            page: None,
         }
     }
 }
@@ -81,7 +86,7 @@ pub fn analyze_file(path: &str, trace: &Trace, options: &Options) -> Result<Anal
     let mut warnings: Warnings = trace.warnings.clone();
     let mut complete = recorded::is_whole(trace, &mut warnings) && trace.complete;
     let mut reports = Vec::with_capacity(analysed.len());
-    let (mut found, mut facts) = (Vec::new(), Vec::new());
+    let (mut found, mut facts, mut pages) = (Vec::new(), Vec::new(), Vec::new());
     for device in analysed {
         warnings.merge(device.warnings);
         let check = device.report.self_check.as_ref();
@@ -89,6 +94,7 @@ pub fn analyze_file(path: &str, trace: &Trace, options: &Options) -> Result<Anal
         reports.push(device.report);
         found.extend(device.findings);
         facts.push(device.facts);
+        pages.extend(device.page);
     }
     found.extend(crate::findings::of_trace(trace, &facts));
     found.sort_by_key(|finding| finding.severity);
@@ -104,7 +110,7 @@ pub fn analyze_file(path: &str, trace: &Trace, options: &Options) -> Result<Anal
         devices: reports,
         findings,
     };
-    Ok(Analysis { report, facts: ranks::facts(path, trace, facts) })
+    Ok(Analysis { report, facts: ranks::facts(path, trace, facts), pages })
 }
 
 /// The allocator's own counters, by device; see [`crate::rebuild::stats`].

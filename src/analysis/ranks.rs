@@ -8,6 +8,7 @@ use std::ops::Range;
 use crate::findings::{DeviceFacts, RankFacts, Severity, of_ranks};
 use crate::model::Trace;
 use crate::report::TraceReport;
+use crate::report::html::blob::PageDevice;
 
 use super::findings::row;
 
@@ -18,6 +19,8 @@ pub struct Analysis {
     pub report: TraceReport,
     /// Plain figures of each device.
     pub facts: RankFacts,
+    /// Its devices packed for a page, in the order of the report; none without [`super::Options::page`].
+    pub pages: Vec<PageDevice>,
 }
 
 /// The facts of the file called `path`.

@@ -175,6 +175,7 @@ impl AnalysisArgs {
             window: self.window(),
             with_pictures,
             several_files: false,
+            page: None,
         }
     }
 

@@ -12,7 +12,7 @@ mod explain;
 mod findings_text;
 #[cfg(test)]
 mod fixtures;
-mod html;
+pub mod html;
 mod json;
 mod lines_table;
 mod markdown;

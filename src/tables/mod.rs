@@ -17,6 +17,8 @@ mod group_by;
 mod inference;
 mod late_need;
 mod left_behind;
+mod levels;
+mod lifetimes;
 mod line_pass;
 mod lines;
 mod maker_frames;
@@ -68,6 +70,12 @@ pub use group_by::GroupBy;
 pub use inference::{INFERENCE_RULE, Passes, StackFacts, stack_facts};
 pub use late_need::late_need;
 pub use left_behind::{Kept, LeftBehind, ReleasedLate, left_behind};
+pub use levels::{Band as LevelBand, BandBy, BandLevels, Bands, Levels, MOST_CELLS, levels};
+pub use lifetimes::{
+    Detail, Drawn, FrameColumns, Kind, Kinds, Lifetimes, Limits, LineColumns, Numbers, Places, RangeColumns,
+    RowColumns, SIZE_CLASSES, SizeClass, Sources, StackFigures, StackTree, Texts, large_threshold,
+    windows_around,
+};
 pub use lines::{Figures, LineEntry, LineTable, LineTableRow, lines};
 pub use makers::{Maker, Makers};
 pub use module_groups::ModuleGroups;

@@ -23,6 +23,7 @@ mod inputs;
 mod lines;
 mod oom;
 mod oomlog;
+mod page;
 mod peak;
 mod pickles;
 mod program;

@@ -15,7 +15,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![3 => small, 3 => large, 5 => free, 1 => Just(Step::Complete), 1 => Just(Step::EmptyCache)]
 }
 
-fn runs() -> impl Strategy<Value = Run> {
+pub(crate) fn runs() -> impl Strategy<Value = Run> {
     prop::collection::vec(step(), 1..120)
         .prop_map(|steps| record(&steps))
         .prop_filter("at least one event", |run| !run.trace.devices.is_empty())

@@ -1,8 +1,10 @@
 //! Pages: reports that a browser opens, each one file.
 //!
-//! Owns the frame of a page and what stands in `report.html`. Templates, style sheets and scripts are real
-//! files in `assets`, taken in when memlab is built. Text of a trace gets into a page by `text` alone.
+//! Owns the frame of a page, what stands in `report.html`, and how figures get into it ([`blob`]). Templates,
+//! style sheets and scripts are real files in `assets`, taken in when memlab is built. Text of a trace gets into
+//! a page by `text` alone.
 
+pub mod blob;
 mod device;
 mod findings;
 mod origin;

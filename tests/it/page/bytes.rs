@@ -1,0 +1,79 @@
+//! Hostile traces: their names stay text, and their number does not burst the page.
+
+use memlab::model::{Trace, TraceBuilder};
+
+use super::decoded::{Container, Device};
+use super::packed;
+
+/// Allocations of 512 bytes, each from a stack and a line of its own.
+fn of_many_lines(count: u64, name: impl Fn(u64) -> String) -> Trace {
+    const SEGMENT: u64 = 2 << 20;
+    let mut builder = TraceBuilder::new();
+    for index in 0..count {
+        if (index * 512).is_multiple_of(SEGMENT) {
+            builder = builder.segment_alloc(0x7f00_0000_0000 + index * 512, SEGMENT);
+        }
+        let file = name(index);
+        builder = builder.at(&file, index + 1, "f").alloc(0x7f00_0000_0000 + index * 512, 512);
+    }
+    builder.build()
+}
+
+#[test]
+fn hostile_names_come_back_as_text() {
+    let names = ["</script><script>alert(1)</script>", "a\"b'c", "\u{202e}x\u{1b}[31m", "\0", "ü\u{1f600}"];
+    let trace = of_many_lines(names.len() as u64, |index| names[index as usize].to_owned());
+    let (_, made) = packed(&trace, 2_000_000);
+    for blob in &made {
+        assert!(blob.text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte)));
+    }
+    let texts = Container::of(&made[1].text).texts();
+    assert!(names.iter().all(|&name| texts.iter().any(|text| text == name)), "{texts:?}");
+}
+
+#[test]
+fn long_names_are_cut() {
+    let trace = of_many_lines(3, |index| format!("{}{index}.py", "x".repeat(10_000)));
+    let (_, made) = packed(&trace, 2_000_000);
+    let texts = Container::of(&made[1].text).texts();
+    assert!(texts.iter().all(|text| text.chars().count() <= 400));
+    assert!(texts.iter().any(|text| text.starts_with('…') && text.ends_with("2.py")));
+}
+
+/// Names that do not compress.
+fn noise(index: u64) -> String {
+    let mut seed = index + 1;
+    let mut text = String::new();
+    for _ in 0..20 {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        text += &format!("{seed:016x}");
+    }
+    text
+}
+
+#[test]
+fn many_lines_and_stacks_stay_within_the_budget_with_exact_sums() {
+    let trace = of_many_lines(6_000, noise);
+    let budget = 300_000;
+    let (report, made) = packed(&trace, budget);
+    let bytes: u64 = made.iter().map(|blob| blob.text.len() as u64).sum();
+    assert!(bytes <= budget, "{bytes}");
+    let page = Device::of(&made[1].text);
+    let container = &page.container;
+    let left_out = container.number("/lines_left_out");
+    assert!(left_out > 0 && container.number("/stacks_left_out") > 0);
+    let held = container.column("/lines/held");
+    assert_eq!(held.len() as u64 + left_out - 1, report.devices[0].lines.len() as u64);
+    assert_eq!(held.iter().sum::<u64>(), 6_000 * 512);
+    assert_eq!(container.column("/stacks/total").iter().sum::<u64>(), 6_000 * 512);
+    // The remainder's lines are all live at the end.
+    assert_eq!(container.column("/lines/own").last(), held.last());
+}
+
+#[test]
+fn a_trace_without_events_has_a_page() {
+    let trace = TraceBuilder::new().segment_alloc(0x7f00_0000_0000, 2 << 20).build();
+    let (_, made) = packed(&trace, 2_000_000);
+    let page = Device::of(&made[1].text);
+    assert_eq!(page.sums(&page.windows[0].2, 1), (0, 0, 2 << 20));
+}
