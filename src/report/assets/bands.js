@@ -2,31 +2,34 @@
 // moment. Owns groups, their names and colours, and the keyframes that make any moment's sums a short replay.
 
 const MOST_BANDS = 10;
-const SIZE_CLASSES = [[4096, 'up to 4 KiB'], [65536, '4 KiB to 64 KiB'], [1 << 20, '64 KiB to 1 MiB'],
-  [10 << 20, '1 MiB to 10 MiB'], [64 << 20, '10 MiB to 64 MiB'], [256 << 20, '64 MiB to 256 MiB'],
-  [2 ** 30, '256 MiB to 1 GiB'], [Infinity, 'over 1 GiB']];
-
-// Ways to group: title, key of every kind (`ofKind`) or row (`ofRow`), its name, and what key 0 stands for when
-// it means that nothing is known (`none`). `shown` hides a switch that would show a single band.
+// Ways to group: title, key of every kind (`ofKind`) or row (`ofRow`), its name, and what key 0 stands for
+// (`none`: nothing is known). Where the file counts groups from 0, keys are one more (`from0`). `shown` hides a
+// switch that would show a single band.
 const GROUPINGS = {
   line: { title: 'line', none: 'no line known', ofKind: (device, kind) => device.kinds.line[kind],
     label: (device, key) => device.lineText(key - 1), full: (device, key) => device.lineText(key - 1, 99),
     shown: () => true },
-  category: { title: 'category', ofKind: (device, kind) => device.kinds.category[kind] + 1, none: 'none known',
-    label: (device, key) => device.header.categories[key - 1], shown: device => device.header.categories.length > 1 },
+  category: { title: 'category', none: 'none known', from0: true,
+    ofKind: (device, kind) => {
+      const category = device.kinds.category[kind];
+      return device.header.categories[category] === 'unknown' ? 0 : category + 1;
+    },
+    label: (device, key) => device.header.categories[key - 1].replaceAll('_', ' '),
+    shown: device => device.header.categories.length > 1 },
   module: { title: 'module', ofKind: (device, kind) => device.kinds.module[kind], none: 'no module known',
     label: (device, key) => device.strings[device.header.modules[key - 1]],
     shown: device => device.header.modules.length > 0 },
   step: { title: 'step of birth', none: 'outside of steps',
     ofRow: (device, rows, row) => device.stepOfBirth(rows.begin[row]) + 1,
     label: (device, key) => `step ${device.stepName(key - 1)}`, shown: device => device.stepCount > 0 },
-  stream: { title: 'stream', ofKind: (device, kind) => device.kinds.stream[kind] + 1, none: 'none known',
+  stream: { title: 'stream', from0: true, ofKind: (device, kind) => device.kinds.stream[kind] + 1, none: 'none known',
     label: (device, key) => key === 1 ? `main stream ${device.header.streams[0]}`
       : `stream ${device.header.streams[key - 1]}`,
     shown: device => device.header.streams.length > 1 },
-  size: { title: 'block size', none: 'none known',
-    ofKind: (device, kind) => SIZE_CLASSES.findIndex(([most]) => device.kinds.block[kind] <= most) + 1,
-    label: (_, key) => SIZE_CLASSES[key - 1][1], shown: () => true },
+  size: { title: 'block size', none: 'none known', from0: true,
+    ofKind: (device, kind) => lastAtMost(device.sizeBegins, device.kinds.block[kind]) + 1,
+    label: (device, key) => device.strings[device.header.sizes[key - 1].name],
+    shown: device => device.sizeBegins.length > 1 },
 };
 
 // Names of the groupings that have something to show on a device.
@@ -92,7 +95,8 @@ class Grouping {
 
   // Bands as the file cut them; the last two without a key are the remainders.
   bandsOfLevels() {
-    const { keys, names } = this.device.levels.bands(this.name);
+    const { keys: filed, names } = this.device.levels.bands(this.name);
+    const keys = filed.map(key => (key !== null && this.rule.from0 ? key + 1 : key));
     const unnamed = keys.map((key, at) => [key, at]).filter(([key]) => key === null).map(([, at]) => at);
     return keys.map((key, at) => {
       const label = this.device.strings[names[at]];

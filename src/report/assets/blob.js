@@ -39,5 +39,6 @@ function readColumn(whole, start, ref) {
       values[i] = sum;
     }
   }
+  if (!(at <= whole.length)) throw new Error('a column ends too early');
   return values;
 }

@@ -30,14 +30,14 @@ class Flame {
     this.area = build('div', { class: 'flame-area', role: 'tree', 'aria-label': 'Stacks by bytes, outermost frame on top' });
     this.scroller = build('div', { class: 'flame-scroll' }, this.area);
     this.pointed = build('p', { class: 'pointed' });
-    this.said = build('p', { class: 'said' });
+    this.said = build('p', { class: 'view-said' });
     this.area.addEventListener('click', event => this.withNode(event, node => this.zoomTo(node)));
     this.area.addEventListener('pointerover', event => this.withNode(event, node => this.say(node)));
     this.area.addEventListener('focusin', event => this.withNode(event, node => this.say(node)));
     this.area.addEventListener('keydown', event => this.withNode(event, node => this.key(event, node)));
     const mount = this.section.querySelector('.mount') ?? this.section;
     mount.classList.add('memlab-view');
-    mount.replaceChildren(build('div', { class: 'tools', role: 'group', 'aria-label': 'Flame graph' },
+    mount.replaceChildren(build('div', { class: 'view-tools', role: 'group', 'aria-label': 'Flame graph' },
       choice('bytes', measures, 'held', name => this.setMeasure(name)),
       choice('frames', [['all', 'all'], ['yours', 'of your files']], 'all', value => { this.yours = value === 'yours'; this.compute(); }),
       build('label', { class: 'choice' }, build('span', { text: 'search' }), this.searchBox), this.found,
@@ -110,7 +110,7 @@ class Flame {
 
   element({ node, x, w, above }, search) {
     const name = this.name(node);
-    const made = build('div', { class: 'frame', role: 'treeitem', tabindex: node === this.zoomed ? '0' : '-1', 'data-node': node,
+    const made = build('div', { class: 'flame-frame', role: 'treeitem', tabindex: node === this.zoomed ? '0' : '-1', 'data-node': node,
       'aria-level': this.tree.depth[node] + 1, 'aria-label': `${name}, ${this.figures(node)}` });
     if (w > 24) made.textContent = name;
     made.style.left = `${x}px`;
@@ -126,14 +126,14 @@ class Flame {
     return made;
   }
 
-  // Frames on a line of the table have the line's colour, others none.
+  // Frames on a line that has a colour of its own have it, others none.
   colour(node) {
     const frame = this.tree.frame[node];
     if (frame < 0) return frame === -2 ? this.colours.unknown : null;
     const { file, line } = this.device.frames;
     const rank = this.ranks.get(`${file[frame]}:${line[frame]}`);
     if (rank === undefined) return null;
-    return rank < MOST_BANDS ? this.colours.bands[rank] : this.colours.other;
+    return rank < MOST_BANDS ? this.colours.bands[rank] : null;
   }
 
   figures(node) {
@@ -174,11 +174,4 @@ class Flame {
     element.setAttribute('tabindex', '0');
     element.focus();
   }
-}
-
-// Whether white text reads better than black on a colour (#rrggbb), by relative luminance.
-function isDark(colour) {
-  const value = parseInt(colour.slice(1, 7), 16);
-  const linear = shift => { const c = ((value >> shift) & 255) / 255; return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; };
-  return 0.2126 * linear(16) + 0.7152 * linear(8) + 0.0722 * linear(0) < 0.18;
 }

@@ -45,7 +45,7 @@ class Focus {
       if (totals.active > totals.allocated) parts.push(`pending ${iec(totals.active - totals.allocated)}`);
     } else {
       parts.push(`allocated between ${iec(totals.lowest)} and ${iec(totals.highest)} `
-        + `(this file has no single events here; events ${counted(totals.from)} to ${counted(totals.to)} are one cell)`);
+        + `(this file has no single events here; events ${counted(Math.max(0, totals.from - 1))} to ${counted(totals.to - 1)} are one cell)`);
     }
     parts.push(`reserved ${iec(totals.reserved)}`);
     return parts.join(' · ');

@@ -4,7 +4,7 @@
 class Legend {
   constructor(onMoment) {
     this.onMoment = onMoment;
-    this.said = build('p', { class: 'said' });
+    this.said = build('p', { class: 'view-said' });
     this.body = build('tbody');
     this.head = build('th', { scope: 'col', text: 'line' });
     const columns = ['at the moment', 'highest in view', 'at event'];
@@ -21,9 +21,9 @@ class Legend {
       { label: 'pending', full: 'given back, but still in use by another stream', colour: 'pending' },
       { label: 'free in segments', full: 'reserved and not in use', colour: 'free' }];
     this.rows = bands.map(band => {
-      const swatch = build('span', { class: 'swatch', 'aria-hidden': 'true' });
+      const swatch = build('span', { class: 'view-swatch', 'aria-hidden': 'true' });
       const cells = [0, 1, 2].map(() => build('td', { class: 'number' }));
-      const name = build('th', { scope: 'row', title: band.full || band.label }, swatch, build('span', { class: 'name', text: band.label }));
+      const name = build('th', { scope: 'row', title: band.full || band.label }, swatch, build('span', { class: 'label-name', text: band.label }));
       return { band, swatch, cells, element: build('tr', {}, name, ...cells) };
     });
     this.body.replaceChildren(...this.rows.map(row => row.element));
@@ -31,7 +31,8 @@ class Legend {
   }
 
   recolour(colours) {
-    for (const row of this.rows) row.swatch.style.background = bandColour(colours, row.band);
+    const striped = `repeating-linear-gradient(135deg, ${colours.pending} 0 2px, ${colours.free} 2px 4px)`;
+    for (const row of this.rows) row.swatch.style.background = row.band.colour === 'pending' ? striped : bandColour(colours, row.band);
   }
 
   update(state) {
@@ -58,7 +59,7 @@ class Legend {
 
   setEvent(cell, { bytes, moment, last }) {
     if (!(bytes > 0)) { cell.replaceChildren(); return; }
-    const text = last === undefined ? (moment === 0 ? 'start' : counted(moment - 1)) : `${counted(moment)}–${counted(last)}`;
+    const text = last === undefined ? (moment === 0 ? 'start' : counted(moment - 1)) : `${counted(Math.max(0, moment - 1))}–${counted(last - 1)}`;
     if (cell.firstChild?.textContent === text) return;
     cell.replaceChildren(build('button', { type: 'button', class: 'quiet', text,
       title: 'Go to this moment', onclick: () => this.onMoment(moment) }));

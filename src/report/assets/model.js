@@ -17,6 +17,7 @@ class Device {
     this.places = columns(header.places);
     this.ranges = columns(header.ranges);
     this.steps = columns(header.steps);
+    this.sizeBegins = (header.sizes ?? []).map(size => size.from);
     this.lineCount = header.lines.file.n;
     this.stepCount = header.steps.begin.n;
     this.regions = header.regions.map(text => BigInt(text));
@@ -106,7 +107,7 @@ class Device {
       born: rows.begin[row], freed: end === NEVER ? null : end, done: rows.done[row] === NEVER ? null : rows.done[row],
       line, lineText: line < 0 ? 'no line known' : this.lineText(line), inferred: kinds.inferred[kind] === 1,
       stack: kinds.stack[kind], stream: this.header.streams[kinds.stream[kind]] ?? '?',
-      category: this.header.categories[kinds.category[kind]] ?? 'none known',
+      category: (this.header.categories[kinds.category[kind]] ?? 'unknown').replaceAll('_', ' '),
       module: module ? this.strings[this.header.modules[module - 1]] : null,
       step: this.stepOfBirth(rows.begin[row]),
     };

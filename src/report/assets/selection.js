@@ -44,7 +44,7 @@ class SelectionPanel {
     facts.push(['life', this.life(it)], ['stream', it.stream], ['category', it.category]);
     if (it.module) facts.push(['module', it.module]);
     if (it.step >= 0) facts.push(['step', device.stepName(it.step)]);
-    if (it.inferred) facts.push(['note', 'not seen being allocated: taken from the final state']);
+    if (it.inferred) facts.push(['note', 'its line is inferred: the backward pass has no Python frames']);
     return facts;
   }
 

@@ -24,7 +24,7 @@ class StateView {
       'aria-label': 'Map of segments; left and right go from block to block, the tables below have its figures' }, this.spacer);
     this.tip = build('div', { class: 'tip', hidden: true, 'aria-hidden': 'true' });
     this.pointed = build('p', { class: 'pointed', 'aria-live': 'polite' });
-    this.said = build('p', { class: 'said' });
+    this.said = build('p', { class: 'view-said' });
     this.bar = build('div', { class: 'sums-bar', 'aria-hidden': 'true' });
     this.sumsBody = build('tbody');
     this.pinsBody = build('tbody');
@@ -33,7 +33,7 @@ class StateView {
     const mount = this.section.querySelector('.mount') ?? this.section;
     mount.classList.add('memlab-view');
     mount.replaceChildren(this.tools(), this.bar, build('div', { class: 'map-frame' }, this.scroller, this.tip), this.pointed, this.said,
-      build('div', { class: 'below' },
+      build('div', { class: 'view-below' },
         build('div', { class: 'scroll-x' }, table('Sums at this moment', ['', 'bytes', 'share'], this.sumsBody)),
         build('div', { class: 'scroll-x' }, table('Who pins the holes', ['line', 'free pinned', 'by it alone', 'segments'], this.pinsBody))));
   }
@@ -42,9 +42,9 @@ class StateView {
     const { device, focus } = this;
     this.slider = build('input', { type: 'range', min: '0', max: String(device.events), step: '1', class: 'slider',
       'aria-label': 'Moment (number of events)', oninput: event => focus.setMoment(Number(event.target.value)) });
-    this.momentText = build('p', { class: 'status' });
+    this.momentText = build('p', { class: 'view-status' });
     const colours = groupingsOf(device).map(name => [name, GROUPINGS[name].title]);
-    return build('div', {}, build('div', { class: 'tools', role: 'group', 'aria-label': 'Moment' },
+    return build('div', {}, build('div', { class: 'view-tools', role: 'group', 'aria-label': 'Moment' },
       build('span', { class: 'group' }, button('◀', 'Previous event', () => focus.setMoment(focus.moment - 1)),
         button('▶', 'Next event', () => focus.setMoment(focus.moment + 1))),
       this.slider,
@@ -108,7 +108,7 @@ class StateView {
     if (exact) return '';
     const shown = least === null ? 'No blocks' : `Only blocks of at least ${iec(least)}`;
     return ` ${shown} are in this file at this moment; smaller ones are left out, so what looks free may be in use. `
-      + `Allocated in all was between ${iec(totals.lowest)} and ${iec(totals.highest)} in events ${counted(totals.from)} to ${counted(totals.to)}.`;
+      + `Allocated in all was between ${iec(totals.lowest)} and ${iec(totals.highest)} in events ${counted(Math.max(0, totals.from - 1))} to ${counted(totals.to - 1)}.`;
   }
 
   // The colour of a block that is drawn outside the windows, where bands have no table of rows.
@@ -143,7 +143,7 @@ class StateView {
     const { pins, exact } = this.state;
     const rows = pins.slice(0, 12).map(pin => build('tr', {},
       build('th', { scope: 'row', title: pin.line < 0 ? '' : this.device.lineText(pin.line, 99) },
-        build('span', { class: 'name', text: pin.line < 0 ? 'no line known' : this.device.lineText(pin.line) })),
+        build('span', { class: 'label-name', text: pin.line < 0 ? 'no line known' : this.device.lineText(pin.line) })),
       ...[pin.bytes, pin.sole].map(bytes => build('td', { class: 'number', title: `${counted(bytes)} bytes`, text: iec(bytes) })),
       build('td', { class: 'number', text: counted(pin.segments) })));
     if (pins.length > 12) rows.push(noteRow(`and ${counted(pins.length - 12)} more lines`));

@@ -63,7 +63,7 @@ function fillBands(context, state, frame, colours) {
     });
   };
   rects(colours.free, run => run.active, run => run.reserved);
-  rects(colours.pending, run => run.allocated, run => run.active);
+  rects(stripes(context, colours), run => run.allocated, run => run.active);
   const at = (band, i) => tops[i * (bands + 1) + band];
   state.grouping.bands.forEach((band, slot) => {
     rects(bandColour(colours, band), (_, i) => at(slot, i), (_, i) => at(slot + 1, i));
@@ -97,37 +97,6 @@ function drawEdges(context, frame, colours) {
   context.stroke();
 }
 
-// Single allocations as boxes: a box reaches as far as its allocation keeps its place in the stack.
-function drawBoxes(context, state, frame, colours) {
-  const { plot, runs, y } = frame;
-  const rows = runs.length && runs.every(run => run.rows === runs[0].rows) ? runs[0].rows : null;
-  if (!rows) return;
-  const open = new Map();
-  context.strokeStyle = colours.panel;
-  context.lineWidth = 1;
-  context.globalAlpha = 0.7;
-  context.beginPath();
-  const close = (box, x1) => {
-    if (x1 - box.x0 > 1) context.rect(plot.x + box.x0 + 0.5, box.y0 + 0.5, x1 - box.x0 - 1, box.y1 - box.y0 - 0.5);
-  };
-  for (const run of runs) {
-    const seen = new Set();
-    eachStacked(state.grouping, rows, run.moment, (row, band, low, high) => {
-      const [y0, y1] = [y(high), y(low)];
-      if (y1 - y0 < 2.5) return false;
-      seen.add(row);
-      const box = open.get(row);
-      if (box && (box.y0 !== y0 || box.y1 !== y1)) { close(box, run.x0); open.delete(row); }
-      if (!open.has(row)) open.set(row, { x0: run.x0, y0, y1 });
-      return false;
-    });
-    for (const [row, box] of open) if (!seen.has(row)) { close(box, run.x0); open.delete(row); }
-  }
-  for (const box of open.values()) close(box, plot.w);
-  context.stroke();
-  context.globalAlpha = 1;
-}
-
 function drawBytesAxis(context, frame, colours) {
   const { plot, low, high, y } = frame;
   context.font = '11px system-ui, sans-serif';
@@ -135,7 +104,7 @@ function drawBytesAxis(context, frame, colours) {
   context.textBaseline = 'middle';
   for (const { value, text } of byteTicks(low, high, Math.max(2, plot.h / 44))) {
     const at = Math.round(y(value)) + 0.5;
-    context.globalAlpha = 0.55;
+    context.globalAlpha = 0.4;
     context.strokeStyle = colours.grid;
     line(context, plot.x, at, plot.x + plot.w, at);
     context.globalAlpha = 1;
@@ -165,7 +134,7 @@ function drawMomentAxis(context, state, frame, colours) {
     if (taken.free(middle - half - 6, middle + half + 6)) context.fillText(text, middle, base + 7);
   }
   context.textAlign = 'right';
-  context.fillText(axis.timed ? 'time' : 'event', plot.x - 12, base + 7);
+  context.fillText(axis.timed ? 'time' : 'event', plot.x - 28, base + 7);
 }
 
 function drawMarks(context, state, frame, colours) {
@@ -183,8 +152,11 @@ function drawMarks(context, state, frame, colours) {
     line(context, at, PLOT_TOP - 20, at, plot.y + plot.h);
     context.setLineDash([]);
     const width = context.measureText(mark.text).width;
-    const start = at + 5 + width < right ? at + 4 : at - 4 - width;
-    if (upper.free(start - 4, start + width + 4)) context.fillText(mark.text, start, PLOT_TOP - 22);
+    // Right of its line, or else left of it, as near as others leave room.
+    const sides = at + 5 + width < right ? [at + 4] : [];
+    for (let x = at - 4 - width; x > Math.max(0, at - 240 - width); x -= 8) sides.push(x);
+    const start = sides.find(x => upper.free(x - 3, x + width + 3));
+    if (start !== undefined) context.fillText(mark.text, start, PLOT_TOP - 22);
   }
   context.lineWidth = 1;
   const lower = new Lane();
@@ -198,44 +170,6 @@ function drawMarks(context, state, frame, colours) {
     const width = context.measureText(text).width;
     if (plot.x + x + width < right && lower.free(x - 2, x + width + 6)) context.fillText(text, plot.x + x + 3, PLOT_TOP - 6);
   }
-}
-
-// The strip under the plot: every single event at a deep zoom, else where the file has no single events.
-function drawStrip(context, state, frame, colours) {
-  const { plot, runs } = frame;
-  const top = plot.y + plot.h + 2;
-  const height = PLOT_STRIP - 4;
-  context.fillStyle = colours.unknown;
-  for (const run of runs) if (!run.rows) context.fillRect(plot.x + run.x0, top + height - 3, run.x1 - run.x0, 3);
-  if (state.view.moments > DEEP_MOMENTS) return;
-  const { bands } = state.grouping;
-  context.textBaseline = 'middle';
-  context.textAlign = 'left';
-  for (let moment = state.view.m0; moment < state.view.m1; moment++) {
-    const rows = state.device.windowOver(moment);
-    const change = rows?.changesAt(moment)[0];
-    if (!change) continue;
-    const [row, what] = change;
-    const x = frame.x(moment);
-    const room = frame.x(moment + 1) - x;
-    if (x < plot.x - 0.5 || x > plot.x + plot.w) continue;
-    context.fillStyle = bandColour(colours, bands[state.grouping.groups(rows)[row]]);
-    triangle(context, x + Math.min(4, room / 2), top + height / 2, Math.min(4, room / 2), what === OP_BEGIN);
-    const text = `${what === OP_BEGIN ? '+' : what === OP_FREED ? '−' : 'done '}${iec(rows.bytes[row])}`;
-    if (room > context.measureText(text).width + 16) {
-      context.fillStyle = colours.ink;
-      context.fillText(text, x + 11, top + height / 2 + 1);
-    }
-  }
-}
-
-function triangle(context, x, y, size, up) {
-  const tip = up ? -size : size;
-  context.beginPath();
-  context.moveTo(x - size, y - tip);
-  context.lineTo(x + size, y - tip);
-  context.lineTo(x, y + tip);
-  context.fill();
 }
 
 function line(context, x0, y0, x1, y1) {

@@ -37,10 +37,10 @@ class Timeline {
       'aria-describedby': this.keys.id }, this.canvas, this.overlay, this.tip);
     this.overview = build('div', { class: 'overview', title: 'The whole recording; drag to move the view' },
       build('canvas', { 'aria-hidden': 'true' }), build('canvas', { 'aria-hidden': 'true' }));
-    this.status = build('p', { class: 'status', 'aria-live': 'polite' });
+    this.status = build('p', { class: 'view-status', 'aria-live': 'polite' });
     const mount = this.section.querySelector('.mount') ?? this.section;
     mount.replaceChildren(this.tools(), this.keys, this.plot, this.overview, this.status,
-      build('div', { class: 'below' }, this.legend.element, this.panel.element));
+      build('div', { class: 'view-below' }, this.legend.element, this.panel.element));
     mount.classList.add('memlab-view');
   }
 
@@ -50,7 +50,7 @@ class Timeline {
     this.eventInput = build('input', { type: 'number', min: '0', max: String(device.events - 1), class: 'event',
       'aria-label': 'Event number', placeholder: 'number' });
     const go = event => { event.preventDefault(); if (this.eventInput.value !== '') this.goToEvent(Number(this.eventInput.value)); };
-    return build('div', { class: 'tools', role: 'group', 'aria-label': 'Timeline' },
+    return build('div', { class: 'view-tools', role: 'group', 'aria-label': 'Timeline' },
       choice('bands', bands, 'line', name => this.setGrouping(name)),
       device.clock ? choice('axis', [['event', 'events'], ['time', 'time']], 'event', mode => this.setAxis(mode)) : null,
       choice('height', [['zero', 'from zero'], ['fit', 'fit']], 'zero', value => { this.fit = value === 'fit'; this.draw(); }),
@@ -67,10 +67,12 @@ class Timeline {
     const width = clamp(b - a, this.axis.least, this.axis.end);
     const from = clamp(a, 0, this.axis.end - width);
     this.view = { a: from, b: from + width };
-    this.view.m0 = this.axis.momentAt(this.view.a);
+    this.view.m0 = from === 0 ? 0 : this.axis.momentAt(from);
     // The right edge belongs to the next moment; the last moment that is shown begins before it.
     this.view.m1 = Math.max(this.view.m0, this.axis.momentAt(this.view.b - Math.min(1e-6, width / 1e6))) + 1;
     this.view.moments = this.view.m1 - this.view.m0;
+    this.hovered = null;
+    this.tip.hidden = true;
     this.draw?.();
     this.legendLater?.();
     this.publish();

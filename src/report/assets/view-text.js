@@ -106,6 +106,13 @@ function themeColours() {
   return colours;
 }
 
+// Whether white text reads better than black on a colour (#rrggbb), by relative luminance.
+function isDark(colour) {
+  const value = parseInt(colour.slice(1, 7), 16);
+  const linear = shift => { const c = ((value >> shift) & 255) / 255; return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; };
+  return 0.2126 * linear(16) + 0.7152 * linear(8) + 0.0722 * linear(0) < 0.18;
+}
+
 // Calls `redraw` when the theme changes, by the system or by the page's switch.
 function onThemeChange(redraw) {
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redraw);

@@ -1,15 +1,16 @@
 // Mounts the interactive views of a page and ties those of one device together. `section.memlab` on a view's
 // section is its controller, for tests and for people at the console.
 
-// `devices` are decoded blobs in the page's order; sections are found by their ids. Views are mounted one per
-// task, so that the page answers between them.
+// `devices` are decoded blobs in the order of the timelines' sections; null where there is none. Views are mounted
+// one per task, so that the page answers between them.
 async function mountViews(root, report, devices) {
+  const places = Array.from(root.querySelectorAll('.view.timeline'), section => section.dataset.device);
   for (const [index, blob] of devices.entries()) {
+    if (!blob) continue;
     const device = new Device(blob);
     const focus = new Focus(device);
-    const find = name => root.querySelector(`#${name}-${index}`);
     for (const [name, mount] of [['timeline', mountTimeline], ['state', mountState], ['flame', mountFlame]]) {
-      const section = find(name);
+      const section = root.querySelector(`#${name}-${places[index]}`);
       if (section) mount(section, device, focus);
       await new Promise(resolve => setTimeout(resolve));
     }
