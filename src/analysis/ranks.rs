@@ -38,11 +38,11 @@ pub(super) fn facts(path: &str, trace: &Trace, devices: Vec<DeviceFacts>) -> Ran
 
 /// Adds to each report what the rules find over all `analyses`.
 #[must_use]
-pub fn compared(analyses: Vec<Analysis>) -> Vec<TraceReport> {
+pub fn compared(analyses: Vec<Analysis>) -> Vec<(TraceReport, Vec<PageDevice>)> {
     let (mut reports, facts): (Vec<_>, Vec<_>) =
-        analyses.into_iter().map(|analysis| (analysis.report, analysis.facts)).unzip();
+        analyses.into_iter().map(|analysis| ((analysis.report, analysis.pages), analysis.facts)).unzip();
     for (file, finding) in of_ranks(&facts) {
-        let Some(report) = reports.get_mut(file) else { continue };
+        let Some((report, _)) = reports.get_mut(file) else { continue };
         let found = row(finding);
         let before = |other: &str| severity(other) <= severity(found.severity);
         let at = report.findings.partition_point(|other| before(other.severity));

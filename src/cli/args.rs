@@ -22,6 +22,7 @@ use super::console::{ConsoleOptions, Talk};
 use super::help;
 use crate::analysis::{self, Table};
 use crate::findings::RULES;
+use crate::report::html::blob::Budget;
 use crate::tables::{GroupBy, TableFormat};
 
 pub(crate) use check::CheckArgs;
@@ -175,7 +176,7 @@ impl AnalysisArgs {
             window: self.window(),
             with_pictures,
             several_files: false,
-            page: None,
+            page: with_pictures.then(Budget::default),
         }
     }
 

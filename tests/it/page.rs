@@ -19,7 +19,7 @@ fn packed(trace: &Trace, budget: u64) -> (TraceReport, Vec<Blob>) {
     let options = Options { page: Some(budget), ..Options::default() };
     let analysis =
         analysis::analyze_file("trace", trace, &options).expect("a readable trace can be analyzed");
-    let blob_options = BlobOptions { tool: "memlab test", budget, ..BlobOptions::default() };
+    let blob_options = BlobOptions { tool: "memlab test", budget };
     let made = blobs(&analysis.report, &analysis.pages, &blob_options);
     (analysis.report, made)
 }

@@ -9,6 +9,7 @@ use crate::analysis;
 use crate::cli::args::{AnalysisArgs, AnalyzeArgs};
 use crate::cli::console::{Console, shown};
 use crate::cli::{Status, help, input, names, output};
+use crate::report::html::blob::PageDevice;
 use crate::report::{self, MarkdownOptions, Report, SCHEMA, Style, TraceReport};
 
 /// Runs the command.
@@ -28,13 +29,13 @@ pub(crate) fn run(args: &AnalyzeArgs, console: &Console) -> anyhow::Result<Statu
     let (good, mut status) = input::keep_good(results, console);
     let (places, analyses): (Vec<usize>, Vec<_>) = good.into_iter().unzip();
     let reports: Vec<_> = places.into_iter().zip(analysis::compared(analyses)).collect();
-    for (place, trace) in reports.iter().filter(|_| args.output.is_some()) {
-        if let Err(error) = write_files(&folders[*place], trace, args, console) {
+    for (place, (trace, pages)) in reports.iter().filter(|_| args.output.is_some()) {
+        if let Err(error) = write_files(&folders[*place], trace, pages, args, console) {
             console.error(&error);
             status = Status::Failed;
         }
     }
-    let traces: Vec<_> = reports.into_iter().map(|(_, trace)| trace).collect();
+    let traces: Vec<_> = reports.into_iter().map(|(_, (trace, _))| trace).collect();
     match (args.json, args.output.is_some()) {
         _ if traces.is_empty() => {}
         (true, _) => console.print(&report::json(&report_of(traces)))?,
@@ -69,11 +70,12 @@ fn check(folder: &Path, overwrite: bool) -> anyhow::Result<()> {
 fn write_files(
     folder: &Path,
     trace: &TraceReport,
+    pages: &[PageDevice],
     args: &AnalyzeArgs,
     console: &Console,
 ) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create folder {}", shown(folder)))?;
-    let files: Vec<(PathBuf, String)> = files(trace, &args.analysis)
+    let files: Vec<(PathBuf, String)> = files(trace, pages, &args.analysis)
         .into_iter()
         .map(|(name, content)| (folder.join(name), content))
         .collect();
@@ -89,14 +91,14 @@ fn write_files(
 }
 
 /// Names and contents of everything that is written for one trace.
-fn files(trace: &TraceReport, analysis: &AnalysisArgs) -> Vec<(String, String)> {
+fn files(trace: &TraceReport, pages: &[PageDevice], analysis: &AnalysisArgs) -> Vec<(String, String)> {
     let options = MarkdownOptions {
         tool: help::TOOL.to_owned(),
         command: command_again(&trace.path, analysis),
         pictures: true,
     };
     let mut files = vec![
-        ("report.html".to_owned(), super::report::page(trace, analysis)),
+        ("report.html".to_owned(), super::report::page(trace, pages, analysis)),
         ("report.md".to_owned(), report::markdown(trace, &options)),
         ("report.json".to_owned(), report::json(&report_of(vec![trace.clone()]))),
     ];

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use askama::Template;
 
+use super::blob::{Blob, BlobOptions, Budget, PageDevice, blobs};
 use super::device::{Device, Room};
 use super::findings::Findings;
 use super::origin::Origin;
@@ -21,16 +22,42 @@ const ROWS: usize = 100;
 /// Of all devices together.
 const ROWS_OF_ALL: usize = 800;
 const LEAST_ROWS: usize = 10;
-/// Bytes of all static pictures together.
-const PICTURES: usize = 900_000;
+/// Bytes of all static pictures together; the page holds them as base64.
+const PICTURES: usize = 400_000;
 /// Once the sections of devices are longer than this, further devices are only counted.
-const SECTIONS: usize = 1_600_000;
+const SECTIONS: usize = 700_000;
 
-const STYLES: [&str; 2] = [include_str!("../assets/tokens.css"), include_str!("../assets/report.css")];
+const STYLES: [&str; 3] = [
+    include_str!("../assets/tokens.css"),
+    include_str!("../assets/report.css"),
+    include_str!("../assets/views.css"),
+];
 /// In this order: first what others use.
-const SCRIPTS: [&str; 5] = [
+const SCRIPTS: [&str; 27] = [
     include_str!("../assets/blob.js"),
     include_str!("../assets/words.js"),
+    include_str!("../assets/bands.js"),
+    include_str!("../assets/flame-tree.js"),
+    include_str!("../assets/flame.js"),
+    include_str!("../assets/focus.js"),
+    include_str!("../assets/legend.js"),
+    include_str!("../assets/levels.js"),
+    include_str!("../assets/model.js"),
+    include_str!("../assets/rows.js"),
+    include_str!("../assets/selection.js"),
+    include_str!("../assets/state-input.js"),
+    include_str!("../assets/state-layout.js"),
+    include_str!("../assets/state-map.js"),
+    include_str!("../assets/state.js"),
+    include_str!("../assets/timeline-axis.js"),
+    include_str!("../assets/timeline-boxes.js"),
+    include_str!("../assets/timeline-columns.js"),
+    include_str!("../assets/timeline-draw.js"),
+    include_str!("../assets/timeline-input.js"),
+    include_str!("../assets/timeline-overlay.js"),
+    include_str!("../assets/timeline.js"),
+    include_str!("../assets/view-text.js"),
+    include_str!("../assets/views.js"),
     include_str!("../assets/tables.js"),
     include_str!("../assets/theme.js"),
     include_str!("../assets/main.js"),
@@ -58,11 +85,13 @@ struct Body {
     blobs: String,
 }
 
-/// The page for `trace`. `blobs` are the events for the page's scripts: name of the element and what stands in
-/// it, in base64. Without them the page shows everything but the interactive views.
+/// The page for `trace`. `pages` are its devices' events, packed for the page's scripts. Without them the page
+/// shows everything but the interactive views.
 #[must_use]
-pub fn html(trace: &TraceReport, blobs: &[(String, String)], options: &HtmlOptions) -> String {
+pub fn html(trace: &TraceReport, pages: &[PageDevice], options: &HtmlOptions) -> String {
     let (devices, shown) = devices(trace);
+    let blob_options = BlobOptions { tool: &options.tool, budget: Budget::default() };
+    let blobs = blobs(trace, pages, &blob_options);
     let left_out = (trace.devices.len() - shown) as u64;
     let body = Body {
         head: Head::of(trace),
@@ -72,7 +101,7 @@ pub fn html(trace: &TraceReport, blobs: &[(String, String)], options: &HtmlOptio
         devices,
         left_out: (left_out > 0).then_some(Count(left_out)),
         origin: Origin::of(trace, options),
-        blobs: elements(blobs),
+        blobs: elements(&blobs),
     };
     let title = format!("{} - memory report", trace.path.rsplit(['/', '\\']).next().unwrap_or_default());
     let title = crate::report::escape::keep_end(&title, 200).into_owned();
@@ -129,13 +158,13 @@ fn contents(trace: &TraceReport, shown: usize) -> Vec<(String, Prose)> {
 }
 
 /// The blobs as elements that no browser runs.
-fn elements(blobs: &[(String, String)]) -> String {
-    let mut text = String::new();
-    for (name, base64) in blobs {
-        writeln!(text, "<script type=\"application/octet-stream\" id=\"{name}\">{base64}</script>")
+fn elements(blobs: &[Blob]) -> String {
+    let mut out = String::new();
+    for Blob { id, text } in blobs {
+        writeln!(out, "<script type=\"application/octet-stream\" id=\"{id}\">{text}</script>")
             .expect("writing to a string does not fail");
     }
-    text
+    out
 }
 
 #[cfg(test)]

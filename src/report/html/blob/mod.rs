@@ -11,7 +11,7 @@ mod pages;
 
 pub use column::Column;
 pub use container::{Part, pack, packed_bytes};
-pub use pages::{Blob, BlobOptions, Budget, PageDevice, SourceText, blobs};
+pub use pages::{Blob, BlobOptions, Budget, PageDevice, blobs};
 
 /// The largest whole number that a script holds exactly; larger ones become this one.
 pub const MOST_EXACT: u64 = (1 << 53) - 1;

@@ -4,7 +4,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::report::{SCHEMA, TraceReport};
 
@@ -16,9 +16,9 @@ use super::{Part, pack, packed_bytes};
 pub struct Budget(pub u64);
 
 impl Default for Budget {
-    /// Leaves a third of the three megabytes of a page to its scripts, styles and text.
+    /// Leaves two fifths of the three megabytes of a page to its scripts, styles and text.
     fn default() -> Self {
-        Self(2_000_000)
+        Self(1_800_000)
     }
 }
 
@@ -65,26 +65,11 @@ pub struct Blob {
     pub text: String,
 }
 
-/// Source text around one line of the report.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SourceText {
-    /// Position of the device in the report.
-    pub device: usize,
-    /// Position of the line in the device's lines.
-    pub line: usize,
-    /// Number of the first line of text.
-    pub first: u64,
-    /// The lines of text.
-    pub text: Vec<String>,
-}
-
 /// What else the blobs need to know.
 #[derive(Clone, Debug, Default)]
 pub struct BlobOptions<'a> {
     /// For example `memlab 0.1.0`.
     pub tool: &'a str,
-    /// Source text, where it was asked for.
-    pub sources: &'a [SourceText],
     /// For all blobs together; the devices have kept to it already.
     pub budget: Budget,
 }
@@ -102,7 +87,6 @@ pub fn blobs(trace: &TraceReport, devices: &[PageDevice], options: &BlobOptions<
 /// The report, cut further and further until it fits.
 fn report(trace: &TraceReport, options: &BlobOptions<'_>) -> Vec<u8> {
     let mut value = serde_json::to_value(trace).unwrap_or(Value::Null);
-    add_sources(&mut value, options.sources);
     let mut cut = Cut::FULL;
     loop {
         cut.apply("", &mut value);
@@ -120,21 +104,14 @@ fn report(trace: &TraceReport, options: &BlobOptions<'_>) -> Vec<u8> {
     }
 }
 
-fn add_sources(value: &mut Value, sources: &[SourceText]) {
-    for source in sources {
-        let device = value.get_mut("devices").and_then(|devices| devices.get_mut(source.device));
-        let line = device.and_then(|device| device.get_mut("lines")?.get_mut(source.line));
-        if let Some(Value::Object(fields)) = line {
-            fields.insert("source".to_owned(), json!({ "first": source.first, "text": source.text }));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixtures;
     use std::io::Read;
+
+    use serde_json::json;
+
+    use crate::report::fixtures;
 
     fn header(blob: &Blob) -> Value {
         let packed = STANDARD.decode(&blob.text).unwrap();
@@ -188,19 +165,6 @@ mod tests {
         let kept = found["lines"].as_array().unwrap().len() as u64;
         assert_eq!(found["lines_left_out"], 5_007 - kept);
         assert!(kept > 10);
-    }
-
-    #[test]
-    fn sources_stand_in_their_line() {
-        let report = fixtures::oom();
-        let sources = [
-            SourceText { device: 0, line: 0, first: 9, text: vec!["x = 1".to_owned()] },
-            SourceText { device: 0, line: 99_999, ..SourceText::default() },
-        ];
-        let options = BlobOptions { sources: &sources, ..BlobOptions::default() };
-        let found = header(&blobs(&report.traces[0], &[], &options)[0]);
-        let line = &found["trace"]["devices"][0]["lines"][0];
-        assert_eq!(line["source"], json!({ "first": 9, "text": ["x = 1"] }));
     }
 
     #[test]

@@ -133,10 +133,9 @@ fn the_same_report_gives_the_same_page() {
 
 #[test]
 fn blobs_stand_behind_the_text_as_what_no_browser_runs() {
-    let blobs =
-        [("memlab-report".to_owned(), "q83v".to_owned()), ("memlab-device-0".to_owned(), "AA==".to_owned())];
-    let page = html(&fixtures::normal().traces[0], &blobs, &HtmlOptions::default());
-    let blob = "<script type=\"application/octet-stream\" id=\"memlab-report\">q83v</script>\n<script";
+    let pages = [PageDevice { packed: vec![1, 2, 3], ..PageDevice::default() }];
+    let page = html(&fixtures::normal().traces[0], &pages, &HtmlOptions::default());
+    let blob = "<script type=\"application/octet-stream\" id=\"memlab-device-0\">AQID</script>\n";
     assert!(page.find("</main>").unwrap() < page.find(blob).unwrap());
 }
 
@@ -152,7 +151,7 @@ fn many_devices_rows_and_names_stay_under_three_megabytes() {
     trace.process = vec![("name".repeat(900), "value".repeat(900)); 500];
     trace.path = "p".repeat(100_000);
     let page = made(&report);
-    assert!(page.len() < 2_900_000, "{}", page.len());
+    assert!(page.len() as u64 + Budget::default().0 < 2_950_000, "{}", page.len());
     assert!(page.contains("more devices"));
 }
 
