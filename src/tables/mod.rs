@@ -89,7 +89,9 @@ pub use steps::{StepRow, StepSource, StepTable, backward_steps, steps};
 pub use streams::{StreamUse, Streams, streams};
 pub use survivors::survivors;
 pub use tags::{MODULE_RULE, ModuleTags, Tag};
-pub use timeline::{Band, MarkReason, TimelineData, TimelineDataMark, TimelineExtent, timeline};
+pub use timeline::{
+    Band, Curves, MarkReason, TimelineData, TimelineDataMark, TimelineExtent, curves, timeline,
+};
 pub use unserved::{Growth, Unserved, unserved};
 pub use user_code::{FrameClass, LINE_RULE, classify_frames};
 pub use window::{WindowUsage, window_usage};

@@ -4,6 +4,7 @@
 //! requested ones there ([`occupancy`]). Two passes over the events, memory by samples. Does not
 //! own names, colours or pixels.
 
+mod curves;
 mod occupancy;
 mod sampling;
 
@@ -15,6 +16,7 @@ use super::clock::Clock;
 use super::steps::StepTable;
 use super::walk::{Tally, Totals, Walk};
 use super::{Grouping, streams};
+pub use curves::{Curves, curves};
 use occupancy::Occupancy;
 
 /// Whose allocations a band shows.
