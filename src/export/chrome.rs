@@ -9,13 +9,13 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use crate::error::Result;
-use crate::model::{DeviceTrace, NO_TIME, Trace};
-use crate::rebuild::{Moment, Peak, Usage};
-use crate::tables::{self, Curves, StepRow};
+use crate::model::Trace;
+use crate::rebuild::{Moment, Peak};
+use crate::tables::{self, Clock, StepRow};
 
 use super::{DeviceHistory, EXPORTER};
 
-/// Columns that a recording is cut into; each keeps its extremes.
+/// Columns that a recording is cut into; of each, every counter keeps four points.
 const COLUMNS: usize = 4000;
 
 /// Counters in the order in which they are written.
@@ -26,23 +26,17 @@ const COUNTERS: [&str; 4] = ["reserved", "active", "allocated", "requested"];
 /// # Errors
 /// Those of `output`.
 pub fn write_chrome(trace: &Trace, devices: &[DeviceHistory], output: &mut dyn Write) -> Result<()> {
-    let curves: Vec<Curves> = devices.iter().map(curves_of).collect();
-    let axis = Axis::of(devices, &curves);
+    let axis = Axis::of(devices);
     output.write_all(b"{\"displayTimeUnit\":\"ms\",\n\"otherData\":")?;
-    serde_json::to_writer(&mut *output, &said(devices, &curves, axis)).map_err(io::Error::from)?;
+    serde_json::to_writer(&mut *output, &said(axis)).map_err(io::Error::from)?;
     output.write_all(b",\n\"traceEvents\":[")?;
     let mut events = Events { output, is_first: true };
-    for (device, curves) in devices.iter().zip(&curves) {
-        Process { trace, device, axis, pid: u64::from(device.device.device.0) + 1 }
-            .write(curves, &mut events)?;
+    for device in devices {
+        let (clock, pid) = (Clock::of(&device.device.events), u64::from(device.device.device.0) + 1);
+        Process { trace, device, clock, axis, pid }.write(&mut events)?;
     }
     output.write_all(b"]}\n")?;
     Ok(())
-}
-
-fn curves_of(device: &DeviceHistory) -> Curves {
-    let ooms: Vec<Moment> = device.history.ooms.iter().map(|oom| Moment::after(oom.event)).collect();
-    tables::curves(device.device, &device.history, COLUMNS, &ooms)
 }
 
 /// Where moments lie: one axis for all devices.
@@ -56,40 +50,25 @@ enum Axis {
 
 impl Axis {
     /// Time, where every device that has events has usable times.
-    fn of(devices: &[DeviceHistory], curves: &[Curves]) -> Self {
-        let pairs = || devices.iter().zip(curves).filter(|(device, _)| !device.device.events.is_empty());
-        let begin = pairs().filter_map(|(device, _)| device.device.events.times_us.first().copied()).min();
-        match begin {
-            Some(begin) if pairs().all(|(_, curves)| curves.has_times) => Self::Time(begin),
-            _ => Self::Events,
-        }
+    fn of(devices: &[DeviceHistory]) -> Self {
+        let recorded = devices.iter().filter(|device| !device.device.events.is_empty());
+        let starts: Option<Vec<i64>> =
+            recorded.map(|device| Clock::of(&device.device.events).start_us()).collect();
+        starts.and_then(|starts| starts.into_iter().min()).map_or(Self::Events, Self::Time)
     }
 
     /// Position of `moment`; the moment before the first event lies at the first event.
-    fn position(self, device: &DeviceTrace, moment: Moment) -> u64 {
-        match self {
-            Self::Time(_) => self.at_event(device, moment.0.saturating_sub(1)),
-            Self::Events => moment.0,
-        }
-    }
-
-    /// Position of event `event`.
-    fn at_event(self, device: &DeviceTrace, event: u64) -> u64 {
-        match self {
-            Self::Time(begin) => {
-                let times = &device.events.times_us;
-                let event = (event as usize).min(times.len().saturating_sub(1));
-                times.get(event).filter(|&&time| time != NO_TIME).map_or(0, |time| time.abs_diff(begin))
-            }
-            Self::Events => event,
+    fn position(self, clock: Clock, moment: Moment) -> u64 {
+        match (self, clock.start_us()) {
+            (Self::Time(begin), Some(start)) => start.abs_diff(begin).saturating_add(clock.position(moment)),
+            (Self::Time(_), None) => 0,
+            (Self::Events, _) => moment.0,
         }
     }
 }
 
 /// What a reader must know about the figures.
-fn said(devices: &[DeviceHistory], curves: &[Curves], axis: Axis) -> Value {
-    let samples: usize = curves.iter().map(|curves| curves.moments.len()).sum();
-    let moments: u64 = devices.iter().map(|device| device.history.events + 1).sum();
+fn said(axis: Axis) -> Value {
     let (axis, begin) = match axis {
         Axis::Time(begin) => ("microseconds since the first event", Some(begin)),
         Axis::Events => ("events have no usable times: a microsecond stands for one event", None),
@@ -98,10 +77,8 @@ fn said(devices: &[DeviceHistory], curves: &[Curves], axis: Axis) -> Value {
         "exporter": EXPORTER,
         "axis": axis,
         "begin_unix_us": begin,
-        "moments": moments,
-        "moments_kept": samples,
-        "kept": format!("of each of {COLUMNS} columns of equal width the first, last, lowest and highest allocated \
-            bytes, the highest active and the highest reserved bytes; every peak and every failed request"),
+        "kept": format!("a recording is cut into {COLUMNS} runs of equally many events; of each run every counter \
+            keeps its first, last, lowest and highest value, so all of a short recording, and every peak"),
         "bytes": "allocated, active and reserved count blocks, as torch.cuda.memory_stats() does; requested \
             counts what was asked for",
     })
@@ -111,14 +88,15 @@ fn said(devices: &[DeviceHistory], curves: &[Curves], axis: Axis) -> Value {
 struct Process<'a> {
     trace: &'a Trace,
     device: &'a DeviceHistory<'a>,
+    clock: Clock<'a>,
     axis: Axis,
     pid: u64,
 }
 
 impl Process<'_> {
-    fn write(&self, curves: &Curves, events: &mut Events) -> io::Result<()> {
+    fn write(&self, events: &mut Events) -> io::Result<()> {
         self.names(events)?;
-        self.counters(curves, events)?;
+        self.counters(events)?;
         self.instants(events)?;
         let steps = tables::steps(self.trace, self.device.device, &self.device.history);
         for step in &steps.rows {
@@ -139,23 +117,23 @@ impl Process<'_> {
         events.write(
             &json!({ "ph": "M", "pid": pid, "name": "process_sort_index", "args": { "sort_index": pid } }),
         )?;
-        events.write(
-            &json!({ "ph": "M", "pid": pid, "tid": 1, "name": "thread_name", "args": { "name": "steps" } }),
-        )
+        for (tid, name) in [(0, "peaks and failed requests"), (1, "steps")] {
+            events.write(
+                &json!({ "ph": "M", "pid": pid, "tid": tid, "name": "thread_name", "args": { "name": name } }),
+            )?;
+        }
+        Ok(())
     }
 
-    /// A counter keeps its value until it is told anew, so a value that stays is told once.
-    fn counters(&self, curves: &Curves, events: &mut Events) -> io::Result<()> {
-        let mut told = [None; COUNTERS.len()];
-        for (&moment, usage) in curves.moments.iter().zip(&curves.usages) {
-            let ts = self.axis.position(self.device.device, moment);
-            for ((name, bytes), told) in COUNTERS.iter().zip(counters(usage)).zip(&mut told) {
-                if *told != Some(bytes) {
-                    *told = Some(bytes);
-                    events.write(&json!({
-                        "ph": "C", "pid": self.pid, "ts": ts, "name": name, "args": { "bytes": bytes },
-                    }))?;
-                }
+    /// A counter keeps its value until it is told anew.
+    fn counters(&self, events: &mut Events) -> io::Result<()> {
+        let curves = tables::counter_curves(&self.device.history, COLUMNS);
+        let curves = [curves.reserved, curves.active, curves.allocated, curves.requested];
+        for (name, curve) in COUNTERS.iter().zip(curves) {
+            for point in curve {
+                let ts = self.axis.position(self.clock, point.moment);
+                let args = json!({ "bytes": point.bytes });
+                events.write(&json!({ "ph": "C", "pid": self.pid, "ts": ts, "name": name, "args": args }))?;
             }
         }
         Ok(())
@@ -183,7 +161,7 @@ impl Process<'_> {
     }
 
     fn instant(&self, name: &str, moment: Moment, what: &Value, events: &mut Events) -> io::Result<()> {
-        let ts = self.axis.position(self.device.device, moment);
+        let ts = self.axis.position(self.clock, moment);
         events.write(
             &json!({ "ph": "i", "s": "p", "pid": self.pid, "tid": 0, "ts": ts, "name": name, "args": what }),
         )
@@ -191,20 +169,14 @@ impl Process<'_> {
 
     /// From its first event to its last; a step without events has no length.
     fn step(&self, step: &StepRow, events: &mut Events) -> io::Result<()> {
-        let device = self.device.device;
-        let end = self.axis.at_event(device, step.end.0.saturating_sub(1));
-        let begin = self.axis.at_event(device, step.begin.0).min(end);
+        let end = self.axis.position(self.clock, step.end);
+        let begin = self.axis.position(self.clock, Moment::after(step.begin.0)).min(end);
         let (peak, growth) = (step.peak_allocated.bytes, step.growth_bytes);
         events.write(&json!({
             "ph": "X", "pid": self.pid, "tid": 1, "ts": begin, "dur": end - begin, "name": step.name,
             "args": { "peak_allocated_bytes": peak, "growth_bytes": growth },
         }))
     }
-}
-
-/// In the order of [`COUNTERS`].
-fn counters(usage: &Usage) -> [u64; COUNTERS.len()] {
-    [usage.reserved_bytes, usage.active_bytes, usage.allocated_bytes, usage.requested_bytes]
 }
 
 /// The list of trace events, written one by one.
@@ -225,7 +197,7 @@ impl Events<'_> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::model::{DeviceFacts, DeviceId, Mark, MarkKind, TraceBuilder};
+    use crate::model::{DeviceFacts, DeviceId, Mark, MarkKind, NO_TIME, TraceBuilder};
     use crate::rebuild::rebuild;
 
     const A: u64 = 0x7000_0000_0000;
@@ -279,6 +251,7 @@ mod tests {
         assert_eq!(curve(&file, "active"), [(0, 0), (10, 1024), (20, 5120), (50, 1024)]);
         assert_eq!(curve(&file, "requested"), [(0, 0), (10, 1000), (20, 5096), (50, 1000)]);
         assert_eq!(curve(&file, "reserved"), [(0, 0), (0, 2 << 20)]);
+        assert_eq!(curve(&file, "active").len(), 4, "a value that stays is not told again");
         assert_eq!(file["otherData"]["begin_unix_us"], 1_000_000);
     }
 
@@ -292,7 +265,11 @@ mod tests {
         let steps = of_kind(&file, "X", None);
         let spans: Vec<_> = steps.iter().map(|step| (&step["name"], &step["ts"], &step["dur"])).collect();
         assert_eq!(spans[0], (&json!(HOSTILE), &json!(0), &json!(10)));
-        assert_eq!(spans[1], (&json!("1"), &json!(20), &json!(30)));
+        assert_eq!(
+            spans[1],
+            (&json!("1"), &json!(20), &json!(30)),
+            "steps last from their first event to their last"
+        );
         let process = &of_kind(&file, "M", Some("process_name"))[0];
         assert_eq!(process["args"]["name"], format!("device 0 ({HOSTILE})"));
     }

@@ -1,12 +1,15 @@
 //! Folded stacks: one line for each stack, as flame graph tools read it.
 //!
-//! Owns the form `outermost;...;innermost BYTES`. Equal lines are summed; lines stand in order of their frames, so
-//! that the same trace gives the same bytes.
+//! Owns the form `outermost;...;innermost BYTES`, its frames being `function (file:line)` less what is unknown.
+//! Equal lines are summed; lines stand in order of their frames, so that the same trace gives the same bytes. Names
+//! are spelled once and written from there: a long name in many stacks takes no more memory than the trace does.
 
-use std::io::Write;
+use std::borrow::Cow;
+use std::io::{self, Write};
 
 use crate::error::Result;
 use crate::model::{FrameId, StackId, Trace};
+use crate::rebuild::NONE;
 
 use super::frame_text::{self, NO_STACK};
 use super::{DeviceHistory, Profile};
@@ -22,79 +25,106 @@ pub fn write_folded(
     profile: Profile,
     output: &mut dyn Write,
 ) -> Result<()> {
-    let weights: Vec<_> = devices
-        .iter()
-        .filter_map(|device| {
-            let root = (devices.len() > 1).then(|| device.name());
-            Some((root, profile.weights(&device.history)?))
-        })
-        .collect();
-    let names = Names::of(trace, &weights);
-    let mut lines: Vec<(Vec<u32>, u64)> = Vec::new();
-    for (root, weights) in &weights {
-        lines
-            .extend(weights.iter().map(|&(stack, bytes)| (names.path(trace, root.as_deref(), stack), bytes)));
-    }
-    lines.sort_unstable();
-    lines.dedup_by(|line, before| {
-        let same = line.0 == before.0;
-        if same {
-            before.1 = before.1.saturating_add(line.1);
+    for device in devices {
+        let root = if devices.len() > 1 { device.name() + ";" } else { String::new() };
+        let Some(weights) = profile.weights(&device.history) else { continue };
+        let names = Names::of(trace, &weights);
+        for (path, bytes) in names.lines(trace, &weights) {
+            output.write_all(root.as_bytes())?;
+            names.write(&path, output)?;
+            writeln!(output, " {bytes}")?;
         }
-        same
-    });
-    for (path, bytes) in &lines {
-        for (at, &name) in path.iter().enumerate() {
-            let before: &[u8] = if at == 0 { b"" } else { b";" };
-            output.write_all(before)?;
-            output.write_all(names.sorted[name as usize].as_bytes())?;
-        }
-        writeln!(output, " {bytes}")?;
     }
     Ok(())
 }
 
-/// Distinct frame texts in order, and which one each frame has: a text is made once, however many stacks share it.
-struct Names {
-    sorted: Vec<String>,
-    of_frame: Vec<u32>,
+/// A frame as it is written. Equal texts are equal keys.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key<'a> {
+    function: &'a str,
+    file: Option<&'a str>,
+    line: Option<u64>,
 }
 
-impl Names {
-    fn of(trace: &Trace, weights: &[(Option<String>, Vec<(StackId, u64)>)]) -> Self {
-        let mut texts: Vec<Option<String>> = vec![None; trace.frames.len()];
-        for &(stack, _) in weights.iter().flat_map(|(_, weights)| weights) {
-            for &id in trace.stacks.get(stack) {
-                if let Some(text @ None) = texts.get_mut(id.0 as usize) {
-                    *text = Some(frame_text::folded(trace.frames.get(id), &trace.strings));
+/// Distinct frame texts in order, and which of them each frame has.
+struct Names<'a> {
+    /// By string number.
+    spelled: Vec<Cow<'a, str>>,
+    /// A frame for each text.
+    frames: Vec<FrameId>,
+    /// By frame number; [`NONE`] for a frame in no stack.
+    of_frame: Vec<u32>,
+    trace: &'a Trace,
+}
+
+impl<'a> Names<'a> {
+    fn of(trace: &'a Trace, weights: &[(StackId, u64)]) -> Self {
+        let mut used: Vec<FrameId> = Vec::new();
+        let mut of_frame = vec![NONE; trace.frames.len()];
+        for &(stack, _) in weights {
+            for &frame in trace.stacks.get(stack) {
+                if std::mem::replace(&mut of_frame[frame.0 as usize], 0) == NONE {
+                    used.push(frame);
                 }
             }
         }
-        let roots = weights.iter().filter_map(|(root, _)| root.clone());
-        let mut sorted: Vec<String> =
-            texts.iter().flatten().cloned().chain(roots).chain([NO_STACK.to_owned()]).collect();
-        sorted.sort_unstable();
-        sorted.dedup();
-        let mut names = Self { sorted, of_frame: Vec::new() };
-        names.of_frame =
-            texts.iter().map(|text| text.as_ref().map_or(0, |text| names.number(text))).collect();
+        let spelled = trace.strings.iter().map(frame_text::folded).collect();
+        let mut names = Self { spelled, frames: Vec::new(), of_frame, trace };
+        used.sort_by(|&a, &b| names.key(a).cmp(&names.key(b)));
+        for frame in used {
+            if names.frames.last().is_none_or(|&last| names.key(last) != names.key(frame)) {
+                names.frames.push(frame);
+            }
+            names.of_frame[frame.0 as usize] = names.frames.len() as u32 - 1;
+        }
         names
     }
 
-    /// The place of a text that is there.
-    fn number(&self, text: &str) -> u32 {
-        self.sorted.partition_point(|name| name.as_str() < text) as u32
+    fn key(&self, id: FrameId) -> Key<'_> {
+        let (frame, strings) = (self.trace.frames.get(id), &self.trace.strings);
+        let is_named = !strings.get(frame.function).is_empty();
+        let file = frame_text::file(frame, strings).map(|_| self.spelled[frame.file.0 as usize].as_ref());
+        Key {
+            function: if is_named {
+                &self.spelled[frame.function.0 as usize]
+            } else {
+                frame_text::NO_FUNCTION
+            },
+            file,
+            line: file.and(frame_text::line(frame)),
+        }
     }
 
-    /// Names from the outermost frame to the innermost.
-    fn path(&self, trace: &Trace, root: Option<&str>, stack: StackId) -> Vec<u32> {
-        let frames = trace.stacks.get(stack);
-        let mut path: Vec<u32> = root.map(|root| self.number(root)).into_iter().collect();
-        path.extend(frames.iter().rev().map(|&FrameId(id)| self.of_frame[id as usize]));
-        if frames.is_empty() {
-            path.push(self.number(NO_STACK));
+    /// Texts from the outermost frame to the innermost, with their bytes; no path for no stack, which comes first.
+    fn lines(&self, trace: &Trace, weights: &[(StackId, u64)]) -> Vec<(Vec<u32>, u64)> {
+        let path = |stack| trace.stacks.get(stack).iter().rev().map(|frame| self.of_frame[frame.0 as usize]);
+        let mut lines: Vec<(Vec<u32>, u64)> =
+            weights.iter().map(|&(stack, bytes)| (path(stack).collect(), bytes)).collect();
+        lines.sort_unstable();
+        lines.dedup_by(|line, before| {
+            let is_equal = line.0 == before.0;
+            if is_equal {
+                before.1 = before.1.saturating_add(line.1);
+            }
+            is_equal
+        });
+        lines
+    }
+
+    fn write(&self, path: &[u32], output: &mut dyn Write) -> io::Result<()> {
+        if path.is_empty() {
+            return output.write_all(NO_STACK.as_bytes());
         }
-        path
+        for (at, &name) in path.iter().enumerate() {
+            let Key { function, file, line } = self.key(self.frames[name as usize]);
+            write!(output, "{}{function}", if at == 0 { "" } else { ";" })?;
+            match (file, line) {
+                (Some(file), Some(line)) => write!(output, " ({file}:{line})")?,
+                (Some(file), None) => write!(output, " ({file})")?,
+                (None, _) => {}
+            }
+        }
+        Ok(())
     }
 }
 
@@ -130,9 +160,9 @@ mod tests {
 
     #[test]
     fn stacks_are_lines_from_the_outermost_frame_in() {
-        let expected = "<module> (train.py:3);evil\\n (a\\x3bb.py) 2048\n\
-            <module> (train.py:3);forward (model.py:7) 1024\n\
-            [no stack recorded] 512\n";
+        let expected = "[no stack recorded] 512\n\
+            <module> (train.py:3);evil\\n (a\\x3bb.py) 2048\n\
+            <module> (train.py:3);forward (model.py:7) 1024\n";
         assert_eq!(text(&builder().build(), Profile::Peak), expected);
     }
 
@@ -145,14 +175,17 @@ mod tests {
             .at("x.py", u64::MAX, "f")
             .alloc(A + 4096, 512)
             .build();
-        assert!(text(&trace, Profile::End).ends_with("\nf (x.py) 1024\n"));
+        assert!(text(&trace, Profile::End).contains("\nf (x.py) 1024\n"));
     }
 
     #[test]
     fn several_devices_have_a_root_frame_each() {
         let trace = builder().device(3).segment_alloc(A, 2 << 20).at("b.py", 1, "g").alloc(A, 512).build();
         let text = text(&trace, Profile::Peak);
-        assert!(text.starts_with("device 0;<module> (train.py:3);"), "{text}");
+        assert!(
+            text.starts_with("device 0;[no stack recorded] 512\ndevice 0;<module> (train.py:3);"),
+            "{text}"
+        );
         assert!(text.ends_with("device 3;g (b.py:1) 512\n"), "{text}");
         assert_eq!(text.lines().count(), 4);
     }

@@ -4,7 +4,8 @@
 //! schema of 2.11 and later, texts, frames and stacks written once and shared through the memo; what a snapshot
 //! has no place for (steps, named tensors, facts of the process) goes as JSON under the extra key `memlab`, which
 //! PyTorch's tools ignore. `folded` and `speedscope` are profiles of stacks, `chrome` is counters over time. Every
-//! figure comes from `tables`; what stands in a profile is [`Profile`]'s to say. Does not know files.
+//! figure comes from `tables`; what stands in a profile is [`Profile`]'s to say. `pprof` is a profile too, `perfetto` a
+//! timeline, both as protocol buffers. Does not know files, nor who is charged for an allocation (`tables`).
 
 mod chrome;
 mod device;
@@ -12,7 +13,9 @@ mod folded;
 mod frame_text;
 mod memlab_key;
 mod parts;
+mod perfetto;
 mod pickler;
+mod pprof;
 mod profile;
 mod snapshot;
 mod speedscope;
@@ -20,6 +23,8 @@ mod speedscope;
 pub use chrome::write_chrome;
 pub use device::DeviceHistory;
 pub use folded::write_folded;
+pub use perfetto::{LARGEST_ALLOCATIONS, LINES_SHOWN, write_perfetto};
+pub use pprof::write_pprof;
 pub use profile::Profile;
 pub use snapshot::write_snapshot;
 pub use speedscope::write_speedscope;

@@ -9,6 +9,7 @@ mod bursts;
 mod categories;
 mod causes;
 mod clock;
+mod curves;
 mod flushes;
 mod fragmentation;
 mod frames;
@@ -61,6 +62,8 @@ pub use categories::{
     category_figures,
 };
 pub use causes::{Causes, causes};
+pub use clock::Clock;
+pub use curves::{Curve, CurvePoint, Curves, counter_curves, curves};
 pub use flushes::{Flush, FlushKind, flushes, is_collecting};
 pub use fragmentation::{Fragmentation, HoleClass, fragmentation};
 pub use frames::{allocations_frame, lines_frame, segments_frame, steps_frame, usage_frame};
@@ -89,9 +92,7 @@ pub use steps::{StepRow, StepSource, StepTable, backward_steps, steps};
 pub use streams::{StreamUse, Streams, streams};
 pub use survivors::survivors;
 pub use tags::{MODULE_RULE, ModuleTags, Tag};
-pub use timeline::{
-    Band, Curves, MarkReason, TimelineData, TimelineDataMark, TimelineExtent, curves, timeline,
-};
+pub use timeline::{Band, MarkReason, TimelineData, TimelineDataMark, TimelineExtent, timeline};
 pub use unserved::{Growth, Unserved, unserved};
 pub use user_code::{FrameClass, LINE_RULE, classify_frames};
 pub use window::{WindowUsage, window_usage};

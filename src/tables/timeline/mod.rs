@@ -4,7 +4,6 @@
 //! requested ones there ([`occupancy`]). Two passes over the events, memory by samples. Does not
 //! own names, colours or pixels.
 
-mod curves;
 mod occupancy;
 mod sampling;
 
@@ -16,7 +15,6 @@ use super::clock::Clock;
 use super::steps::StepTable;
 use super::walk::{Tally, Totals, Walk};
 use super::{Grouping, streams};
-pub use curves::{Curves, curves};
 use occupancy::Occupancy;
 
 /// Whose allocations a band shows.
