@@ -228,8 +228,17 @@ fn hostile_names_stay_in_their_line_and_in_their_string() {
 #[test]
 fn the_name_of_the_file_says_what_is_written() {
     let sandbox = sandbox(&several_devices());
-    for name in ["a.folded", "a.speedscope.json", "a.chrome.json", "a.trace.json", "a.pickle", "a.pickle.gz"]
-    {
+    for name in [
+        "a.folded",
+        "a.speedscope.json",
+        "a.chrome.json",
+        "a.trace.json",
+        "a.pickle",
+        "a.pickle.gz",
+        "a.pb.gz",
+        "a.pftrace",
+        "a.perfetto-trace",
+    ] {
         let run = sandbox.run(&["export", "t.msgpack", "-o", name]).ends_with(0);
         assert_eq!(run.stdout, "");
         assert!(run.stderr.starts_with(&format!("Wrote {name} (")), "{run:?}");
@@ -243,10 +252,24 @@ fn the_name_of_the_file_says_what_is_written() {
     let bytes = |name: &str| std::fs::read(sandbox.path(name)).unwrap();
     assert_eq!(bytes("a.pickle"), bytes("b.pickle"), "the snapshot is that of convert");
     assert!(bytes("a.pickle.gz").starts_with(&[0x1f, 0x8b]));
+    assert!(bytes("a.pb.gz").starts_with(&[0x1f, 0x8b]) && bytes("a.pftrace") == bytes("a.perfetto-trace"));
     let again = sandbox.run(&["export", "t.msgpack", "-o", "a.folded"]).ends_with(2);
     assert!(again.stderr.contains("a.folded exists already"), "{again:?}");
     let odd = sandbox.run(&["export", "t.msgpack", "-o", "a.json"]).ends_with(2);
     assert!(odd.stderr.contains("hint: end OUT in .folded, .speedscope.json,"), "{odd:?}");
+}
+
+#[test]
+fn a_profile_for_pprof_shows_the_moment_that_is_asked_for() {
+    let sandbox = sandbox(&several_devices());
+    let comments = |what: &str| {
+        sandbox.run(&["export", "t.msgpack", "-o", "x.pb.gz", "-f", "--what", what]).ends_with(0);
+        String::from_utf8_lossy(&crate::inputs::unpacked(&sandbox.path("x.pb.gz"))).into_owned()
+    };
+    assert!(comments("0").contains("Device 0: live is after 1 of 2 events"));
+    // Device 0 has no failed request and is left out.
+    let oom = comments("oom");
+    assert!(oom.contains("Device 3: live is after 3 of 3 events") && !oom.contains("Device 0:"), "{oom}");
 }
 
 #[test]
