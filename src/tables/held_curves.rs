@@ -25,7 +25,7 @@ pub type Curve = Vec<CurvePoint>;
 
 /// The curves of one device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Curves {
+pub struct HeldCurves {
     /// Asked for, over active blocks (PyTorch's counter).
     pub requested: Curve,
     /// Blocks handed out.
@@ -49,17 +49,23 @@ const COUNTERS: usize = 4;
 /// their own; at most four points are kept per curve and column. Columns have equally many events: with equal
 /// times an idle stretch would take as many points as a busy one, into which a viewer zooms.
 #[must_use]
-pub fn curves(history: &History, grouping: &Grouping, shown: &[u32], columns: usize) -> Curves {
+pub fn held_curves(history: &History, grouping: &Grouping, shown: &[u32], columns: usize) -> HeldCurves {
     drawn(history, &grouping.of_allocation, grouping.len(), shown, columns)
 }
 
-/// As [`curves`], of the four counters alone.
+/// As [`held_curves`], of the four counters alone.
 #[must_use]
-pub fn counter_curves(history: &History, columns: usize) -> Curves {
+pub fn counter_curves(history: &History, columns: usize) -> HeldCurves {
     drawn(history, &[], 0, &[], columns)
 }
 
-fn drawn(history: &History, group_of_row: &[u32], groups: usize, shown: &[u32], columns: usize) -> Curves {
+fn drawn(
+    history: &History,
+    group_of_row: &[u32],
+    groups: usize,
+    shown: &[u32],
+    columns: usize,
+) -> HeldCurves {
     let mut drawer = Drawer::new(history, group_of_row, groups, shown, columns);
     Walk::new(history).run(&mut drawer);
     let mut drawn = drawer.pens.into_iter().map(Pen::finish);
@@ -67,7 +73,7 @@ fn drawn(history: &History, group_of_row: &[u32], groups: usize, shown: &[u32], 
     let [requested, allocated, active, reserved] = std::array::from_fn(|_| next());
     let groups = shown.iter().map(|_| next()).collect();
     let (other_groups, no_group) = (next(), next());
-    Curves { requested, allocated, active, reserved, groups, other_groups, no_group }
+    HeldCurves { requested, allocated, active, reserved, groups, other_groups, no_group }
 }
 
 /// One curve in the making.
@@ -236,10 +242,10 @@ mod tests {
         builder.build()
     }
 
-    fn drawn(trace: &Trace, shown: &[u32], columns: usize) -> (History, Curves) {
+    fn drawn(trace: &Trace, shown: &[u32], columns: usize) -> (History, HeldCurves) {
         let (device, history) = history_of(trace);
         let grouping = Grouping::build(trace, &device, &history, GroupBy::Line);
-        let curves = curves(&history, &grouping, shown, columns);
+        let curves = held_curves(&history, &grouping, shown, columns);
         (history, curves)
     }
 
@@ -291,9 +297,8 @@ mod tests {
         let (history, curves) = drawn(&sawtooth(300), &[0], 13);
         let alone = counter_curves(&history, 13);
         assert_eq!(alone.allocated, alone.no_group, "without a grouping nothing has a group");
-        let (requested, reserved) = (curves.requested, curves.reserved);
-        assert_eq!((alone.requested, alone.allocated), (requested, curves.allocated));
-        assert_eq!((alone.active, alone.reserved), (curves.active, reserved));
+        assert_eq!((alone.requested, alone.allocated), (curves.requested, curves.allocated));
+        assert_eq!((alone.active, alone.reserved), (curves.active, curves.reserved));
     }
 
     #[test]
