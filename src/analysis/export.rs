@@ -1,13 +1,16 @@
-//! Tables of a trace as files: which there are, and how one is made.
+//! Tables of a trace as files: which there are, and how one is made; and the devices that other exports start from.
 //!
 //! Owns the choice and the order of the work; the columns are documented where the frames are built
-//! (`tables::frames`), the formats in `tables::write`.
+//! (`tables::frames`), the formats in `tables::write` and in `export`.
 
 use std::fmt;
 use std::io::Write;
 use std::str::FromStr;
 
+use rayon::prelude::*;
+
 use crate::error::Result;
+use crate::export::DeviceHistory;
 use crate::model::{DeviceTrace, Trace};
 use crate::rebuild::{History, rebuild};
 use crate::tables::{self, GroupBy, Grouping, TableFormat};
@@ -59,6 +62,18 @@ impl FromStr for Table {
             .find(|table| table.name() == text)
             .ok_or_else(|| format!("`{text}` is no table; use allocations, usage, segments, lines or steps"))
     }
+}
+
+/// The devices of `trace` (or the one called `device`) with what happened on each.
+///
+/// # Errors
+/// [`crate::error::Error::Shape`] when `device` is not in the trace.
+pub fn histories(trace: &Trace, device: Option<u32>) -> Result<Vec<DeviceHistory<'_>>> {
+    let devices = super::chosen(trace, device)?;
+    Ok(devices
+        .into_par_iter()
+        .map(|device| DeviceHistory { device, history: rebuild(trace, device) })
+        .collect())
 }
 
 /// Writes tables of one device; what they share is computed once.

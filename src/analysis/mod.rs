@@ -18,7 +18,7 @@ mod whatif;
 pub use whatif::{LineChange, WhatIfOptions, whatif};
 
 pub use check::{Baseline, FailOn, Gates, check};
-pub use export::{Exporter, Table};
+pub use export::{Exporter, Table, histories};
 pub use oom::oom_rows;
 pub use ranks::{Analysis, compared};
 

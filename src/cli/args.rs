@@ -3,6 +3,7 @@
 //! Only this file and those below it know clap's attributes. Nothing here looks at files or at the terminal.
 
 mod check;
+mod export;
 mod oom;
 mod report;
 mod whatif;
@@ -20,12 +21,13 @@ use clap::{
 use super::color::{self, ColorWhen};
 use super::console::{ConsoleOptions, Talk};
 use super::help;
-use crate::analysis::{self, Table};
+use crate::analysis;
 use crate::findings::RULES;
 use crate::report::html::blob::Budget;
-use crate::tables::{GroupBy, TableFormat};
+use crate::tables::GroupBy;
 
 pub(crate) use check::CheckArgs;
+pub(crate) use export::{ExportArgs, FormatChoice};
 pub(crate) use oom::OomArgs;
 pub(crate) use report::ReportArgs;
 pub(crate) use whatif::WhatIfArgs;
@@ -105,7 +107,7 @@ pub(crate) enum Command {
     /// Say what a finding means, when it is made and what to do about it
     #[command(after_help = help::EXPLAIN)]
     Explain(ExplainArgs),
-    /// Write the tables behind the report as Parquet or CSV
+    /// Write files for other tools: tables, flame graphs, profiles, counters over time
     #[command(after_help = help::EXPORT)]
     Export(ExportArgs),
     /// Say what is in a file
@@ -283,32 +285,6 @@ pub(crate) struct ExplainArgs {
     /// Print JSON
     #[arg(long, help_heading = "Output")]
     pub json: bool,
-}
-
-/// `memlab export`.
-#[derive(Debug, Args)]
-pub(crate) struct ExportArgs {
-    /// Snapshot or trace, plain, gzip or zstd; `-` is standard input
-    #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath, help_heading = "Input")]
-    pub trace: PathBuf,
-    /// Write the files there
-    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
-    pub output: PathBuf,
-    /// File format
-    #[arg(long, value_name = "FORMAT", default_value = "parquet", help_heading = "Output",
-        value_parser = PossibleValuesParser::new(["parquet", "csv"]).try_map(|text| text.parse::<TableFormat>()))]
-    pub format: TableFormat,
-    /// Only this table; may be repeated [default: all]
-    #[arg(long = "table", value_name = "TABLE", help_heading = "Output",
-        value_parser = PossibleValuesParser::new(["allocations", "usage", "segments", "lines", "steps"])
-            .try_map(|text| text.parse::<Table>()))]
-    pub tables: Vec<Table>,
-    /// Replace files that exist
-    #[arg(short, long, help_heading = "Output")]
-    pub force: bool,
-    /// Only this device
-    #[arg(long, value_name = "N", help_heading = "Analysis")]
-    pub device: Option<u32>,
 }
 
 /// `memlab info`.

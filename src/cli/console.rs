@@ -13,6 +13,7 @@ use anyhow::Context as _;
 use super::color::{self, ColorWhen};
 use super::failure;
 use super::progress::Progress;
+use crate::error::Error;
 use crate::report::Style as TextStyle;
 use crate::report::escape::terminal;
 use crate::units::{Bytes, Count};
@@ -92,6 +93,19 @@ impl Console {
         }
     }
 
+    /// Lets `write` put data on stdout bit by bit.
+    #[expect(clippy::unused_self, reason = "whoever has no console has no stdout")]
+    pub(crate) fn stream(
+        &self,
+        write: impl FnOnce(&mut dyn io::Write) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
+        match write(&mut out).and_then(|()| Ok(out.flush()?)) {
+            Err(error) if !is_closed_pipe(&error) => Err(error).context("failed to write to standard output"),
+            _ => Ok(()),
+        }
+    }
+
     /// Says that a file was written.
     pub(crate) fn wrote(&self, path: &Path, bytes: u64) {
         self.say(Talk::Normal, &format!("Wrote {} ({})", terminal(&shown(path)), Bytes(bytes)));
@@ -137,6 +151,14 @@ impl Console {
     fn label(&self, word: &str, style: Style) -> String {
         if self.color_err { format!("{style}{word}{style:#}") } else { word.to_owned() }
     }
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let kind = |cause: &(dyn std::error::Error + 'static)| match cause.downcast_ref::<Error>() {
+        Some(Error::Io(error)) => Some(error.kind()),
+        _ => cause.downcast_ref::<io::Error>().map(io::Error::kind),
+    };
+    error.chain().any(|cause| kind(cause) == Some(io::ErrorKind::BrokenPipe))
 }
 
 /// A path as people know it: `-` is standard input.

@@ -66,9 +66,15 @@ Examples:
 
 pub(crate) const EXPORT: &str = "\
 Examples:
-  memlab export snapshot.pickle -o tables
+  memlab export snapshot.pickle -o tables                        Parquet, one file per table
   memlab export trace.msgpack -o tables --format csv --table lines --table steps
-  python3 -c 'import polars; print(polars.read_parquet(\"tables/lines.parquet\"))'";
+  memlab export snapshot.pickle -o run.folded --what total       for flamegraph.pl, inferno
+  memlab export snapshot.pickle -o run.speedscope.json           for speedscope.app
+  memlab export trace.msgpack -o run.pb.gz                       go tool pprof -http : run.pb.gz
+  memlab export trace.msgpack -o run.pftrace                     for ui.perfetto.dev
+  memlab export trace.msgpack -o run.chrome.json                 for chrome://tracing
+  memlab export trace.msgpack -o run.pickle                      for pytorch.org/memory_viz
+  memlab export trace.msgpack -o - --format folded | inferno-flamegraph > run.svg";
 
 pub(crate) const INFO: &str = "\
 Examples:

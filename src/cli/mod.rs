@@ -13,6 +13,7 @@ mod help;
 mod input;
 mod names;
 mod output;
+mod packing;
 mod progress;
 mod sources;
 

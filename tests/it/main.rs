@@ -13,6 +13,7 @@ mod emitted;
 mod escaping;
 mod exactness;
 mod explain;
+mod exports;
 mod filerules;
 mod findings;
 mod floors;

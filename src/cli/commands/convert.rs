@@ -5,15 +5,13 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context as _;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 
 use crate::cli::args::{CodecChoice, ConvertArgs};
 use crate::cli::console::{Console, shown};
 use crate::cli::failure::refuse;
 use crate::cli::output::Pending;
+use crate::cli::packing::{self, Packing};
 use crate::cli::{Status, input};
-use crate::export;
 use crate::format::{self, Codec, WriteOptions};
 use crate::model::Trace;
 
@@ -24,13 +22,6 @@ enum Target {
     Trace(Codec),
     /// PyTorch's format, packed or not.
     Snapshot(Packing),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Packing {
-    Plain,
-    Gzip,
-    Zstd,
 }
 
 /// Runs the command.
@@ -93,18 +84,7 @@ fn write(trace: &Trace, target: Target, out: &mut impl Write) -> anyhow::Result<
         Target::Trace(codec) => {
             format::write(trace, &WriteOptions { codec, ..WriteOptions::default() }, out)?;
         }
-        Target::Snapshot(Packing::Plain) => export::write_snapshot(trace, out)?,
-        Target::Snapshot(Packing::Gzip) => {
-            let mut packed = GzEncoder::new(out, Compression::default());
-            export::write_snapshot(trace, &mut packed)?;
-            packed.finish()?;
-        }
-        Target::Snapshot(Packing::Zstd) => {
-            let mut packed = zstd::Encoder::new(out, 0)?;
-            packed.include_checksum(true)?;
-            export::write_snapshot(trace, &mut packed)?;
-            packed.finish()?;
-        }
+        Target::Snapshot(packing) => packing::write_snapshot(trace, packing, out)?,
     }
     Ok(())
 }

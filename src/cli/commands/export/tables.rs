@@ -1,4 +1,4 @@
-//! `memlab export`: the tables behind the report, as Parquet or CSV files.
+//! The tables behind the report, as a folder of Parquet or CSV files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use crate::cli::{Status, input, output};
 use crate::tables::TableFormat;
 
 /// Runs the command.
-pub(crate) fn run(args: &ExportArgs, console: &Console) -> anyhow::Result<Status> {
+pub(super) fn run(args: &ExportArgs, format: TableFormat, console: &Console) -> anyhow::Result<Status> {
     output::check_folder(&args.output)?;
     let tables = if args.tables.is_empty() { Table::ALL.to_vec() } else { args.tables.clone() };
     for &table in &tables {
-        output::check_free(&file(&args.output, table, 0, args.format), args.force)?;
+        output::check_free(&file(&args.output, table, 0, format), args.force)?;
     }
     input::one(&args.trace, console, |input| {
         input::require_device(&input.trace, args.device)?;
@@ -26,9 +26,9 @@ pub(crate) fn run(args: &ExportArgs, console: &Console) -> anyhow::Result<Status
         for device in input.trace.devices.iter().filter(|device| wanted(device.device.0)) {
             let exporter = Exporter::new(&input.trace, device);
             for &table in &tables {
-                let path = file(&args.output, table, device.device.0, args.format);
+                let path = file(&args.output, table, device.device.0, format);
                 let mut pending = output::Pending::create(&path, args.force)?;
-                exporter.write(table, args.format, pending.writer())?;
+                exporter.write(table, format, pending.writer())?;
                 console.wrote(&path, pending.commit()?);
             }
         }
