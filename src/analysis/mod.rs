@@ -7,6 +7,7 @@
 mod check;
 mod device;
 mod export;
+mod export_rows;
 mod findings;
 mod oom;
 mod ranks;

@@ -34,5 +34,6 @@ mod sandbox;
 mod sizes;
 mod steps;
 mod survivors;
+mod tables;
 mod whatif;
 mod whatif_properties;
