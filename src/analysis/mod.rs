@@ -8,6 +8,7 @@ mod check;
 mod device;
 mod export;
 mod export_rows;
+mod export_table;
 mod findings;
 mod oom;
 mod ranks;
@@ -18,7 +19,8 @@ mod whatif;
 pub use whatif::{LineChange, WhatIfOptions, whatif};
 
 pub use check::{Baseline, FailOn, Gates, check};
-pub use export::{Exporter, Table};
+pub use export::Exporter;
+pub use export_table::Table;
 pub use oom::oom_rows;
 pub use ranks::{Analysis, compared};
 

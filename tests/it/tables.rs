@@ -162,7 +162,8 @@ fn segments_pools_and_usage_give_the_reserved_bytes() {
         }
         let pools = tables.read(Table::Pools);
         let rows = texts(&pools, "moment").into_iter().zip(counts(&pools, "reserved_bytes"));
-        let at_peak = rows.filter(|(moment, _)| moment.as_deref() == Some("peak")).filter_map(|(_, bytes)| bytes);
+        let at_peak =
+            rows.filter(|(moment, _)| moment.as_deref() == Some("peak")).filter_map(|(_, bytes)| bytes);
         assert_eq!(at_peak.sum::<u64>(), device.peak.reserved_bytes);
     }
 }
@@ -243,9 +244,9 @@ fn findings_failures_and_warnings_are_the_report_s() {
     for Analyzed { trace, report } in recordings() {
         let (tables, device) = (Tables::of(trace), &report.devices[0]);
         let findings = tables.read(Table::Findings);
-        let told: Vec<_> = report.findings.iter().map(|row| (Some(row.rule.clone()), Some(row.bytes))).collect();
-        let found: Vec<_> =
-            texts(&findings, "rule").into_iter().zip(counts(&findings, "bytes")).collect();
+        let told: Vec<_> =
+            report.findings.iter().map(|row| (Some(row.rule.clone()), Some(row.bytes))).collect();
+        let found: Vec<_> = texts(&findings, "rule").into_iter().zip(counts(&findings, "bytes")).collect();
         assert_eq!(found, told);
         for (row, evidence) in report.findings.iter().zip(texts(&findings, "evidence")) {
             let read: serde_json::Value = serde_json::from_str(&evidence.unwrap()).unwrap();
@@ -254,7 +255,8 @@ fn findings_failures_and_warnings_are_the_report_s() {
         let ooms = tables.read(Table::Ooms);
         let told: Vec<_> =
             device.ooms.iter().map(|row| (Some(row.verdict.clone()), Some(row.requested_bytes))).collect();
-        let found: Vec<_> = texts(&ooms, "verdict").into_iter().zip(counts(&ooms, "requested_bytes")).collect();
+        let found: Vec<_> =
+            texts(&ooms, "verdict").into_iter().zip(counts(&ooms, "requested_bytes")).collect();
         assert_eq!(found, told);
         let warnings = tables.read(Table::Warnings);
         let (mut told, mut found) = (BTreeMap::new(), BTreeMap::new());
@@ -317,8 +319,8 @@ fn hostile_names_come_through_untouched() {
         "+1.py",
         "-1.py",
         "@SUM(A1).py",
-        "\u{202e}yp.exe",
-        "</script><script>.py",
+        "\u{202e}gnp.py",
+        "a</script><script>.py",
         long.as_str(),
     ];
     let mut builder = TraceBuilder::new().segment_alloc(0x7000_0000_0000, 2 << 20);

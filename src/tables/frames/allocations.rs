@@ -130,7 +130,9 @@ impl Rows<'_> {
         let stacks: &[StackId] = &allocations.stacks[rows.clone()];
         columns.extend(self.source.stack_columns(stacks));
         let mut positions = Positions::default();
-        rows.clone().for_each(|row| positions.push(trace, grouping.key_of_allocation(row)));
+        for row in rows.clone() {
+            positions.push(trace, grouping.key_of_allocation(row));
+        }
         columns.extend(positions.columns());
         columns.push(Column::new("inferred".into(), &grouping.inferred[rows]));
         ALLOCATIONS.frame(columns)

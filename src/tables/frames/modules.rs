@@ -53,7 +53,9 @@ pub fn modules_frame(source: &FrameSource<'_>, table: Option<&ModuleTable>) -> R
         rows.push(Row { module: None, phase: None, figures: table.unnamed, line: None });
     }
     let mut positions = Positions::default();
-    rows.iter().for_each(|row| positions.push(source.trace, row.line));
+    for row in &rows {
+        positions.push(source.trace, row.line);
+    }
     let mut columns = vec![
         source.device_column(rows.len()),
         Column::new("module".into(), rows.iter().map(|row| row.module).collect::<Vec<_>>()),

@@ -34,7 +34,10 @@ pub const OOMS: TableSchema = TableSchema {
             "outside_bytes",
             "held outside the allocator; null when the size of the device is not known",
         ),
-        bytes("missing_bytes", "how much is missing even if all free memory were in one piece"),
+        bytes(
+            "missing_bytes",
+            "how much is missing even if all free memory were in one piece; with a limit that is not known, the most that may be",
+        ),
         bytes("reserved_bytes", "held from the driver"),
         bytes("active_bytes", "allocated plus pending"),
         bytes("allocated_bytes", "blocks handed out"),
@@ -107,7 +110,9 @@ pub fn ooms_frame(source: &FrameSource<'_>, rows: &[OomEntry]) -> Result<DataFra
     let pools: Vec<_> = rows.iter().map(|row| pool_name(row.pool)).collect();
     let stacks: Vec<_> = rows.iter().map(|row| row.stack).collect();
     let mut positions = Positions::default();
-    stacks.iter().for_each(|&stack| positions.push_stack(source.trace, source.grouping, stack));
+    for &stack in &stacks {
+        positions.push_stack(source.trace, source.grouping, stack);
+    }
     let mut columns = vec![
         source.device_column(rows.len()),
         Column::new("oom".into(), (0..rows.len() as u32).collect::<Vec<_>>()),

@@ -39,7 +39,7 @@ const QUERIES: [(&str, &str); 3] = [
 FROM 'tables/allocations.parquet'
 WHERE live_at_peak
 GROUP BY ALL
-ORDER BY bytes DESC, ALL
+ORDER BY bytes DESC, file, line, function, category
 LIMIT 10;",
     ),
     (
@@ -55,17 +55,19 @@ WHERE stack = (
 ORDER BY depth;",
     ),
     (
-        "Which lines hold more after every step than after the one before",
-        "SELECT file, line, function, sum(growth_bytes) AS grown_bytes, count(*) FILTER (growth_bytes > 0) AS steps
+        "Which lines keep more from step to step",
+        "SELECT file, line, function, sum(growth_bytes) AS grown_bytes, count(*) FILTER (WHERE growth_bytes > 0) AS steps
 FROM 'tables/step_lines.parquet'
 WHERE step > 0
 GROUP BY ALL
 HAVING grown_bytes > 0
-ORDER BY grown_bytes DESC, ALL;",
+ORDER BY grown_bytes DESC, file, line, function;",
     ),
 ];
 
-const CONVENTIONS: [&str; 7] = [
+const CONVENTIONS: [&str; 8] = [
+    "Every table begins with `device`, so the files of several devices can be read together: \
+     `FROM 'tables/lines*.parquet'`. Devices are never added up.",
     "Sizes are exact bytes. Events are numbered from 0 on each device. Times are Unix microseconds.",
     "A null (an empty cell in CSV) says that something is not known or does not apply; the column's meaning says \
      which. Nothing is guessed into a cell.",
