@@ -1,12 +1,14 @@
 """Exported tables, as those read them who take them away: Polars and DuckDB.
 
 Holds names, types and nulls against docs/tables.md, CSV against Parquet, sums against `memlab analyze --json`, joins
-against the stacks, hashes against their written rule, and runs the page's queries as they stand.
+against the stacks, hashes against their written rule, and runs the page's queries as they stand. Names that break
+readers come through.
 Call: tables.py MEMLAB ROOT SCRATCH
 """
 
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -21,6 +23,23 @@ RECORDINGS = {
     "varlen.default": "testdata/torch/varlen.default.pickle.gz",
     "recorded": "testdata/emitter/oom.msgpack",
 }
+HOSTILE = [
+    "a,b.py",
+    'say "hi".py',
+    '".py',
+    "two\nlines\r\n.py",
+    "lone\rreturn.py",
+    "\x1b[31mred\x1b[0m.py",
+    '=HYPERLINK("http://x","y").py',
+    "+1.py",
+    "-1.py",
+    "@SUM(A1).py",
+    "\u202egnp.py",
+    "a</script><script>.py",
+    "NULL",
+    "",
+    "x" * 10_000,
+]
 POLARS = {
     "u32": pl.UInt32,
     "u64": pl.UInt64,
@@ -189,6 +208,35 @@ def check_queries(folder, queries, frames):
     return len(growing)
 
 
+def write_hostile(path):
+    """A snapshot whose stacks are named to break readers."""
+    base = 0x7F0000000000
+    events = [{"action": "segment_alloc", "addr": base, "size": 2 << 20, "stream": 0, "time_us": 1, "frames": []}]
+    for at, name in enumerate(HOSTILE):
+        frames = [{"filename": name, "line": at + 1, "name": name}]
+        event = {"action": "alloc", "addr": base + 4096 * at, "size": 4096, "stream": 0, "time_us": 2 + at}
+        events.append(event | {"frames": frames})
+    path.write_bytes(pickle.dumps({"segments": [], "device_traces": [events]}))
+
+
+def export(memlab, trace, folder):
+    """Both formats of every table."""
+    for kind, output in (("parquet", folder / "tables"), ("csv", folder / "csv")):
+        subprocess.run([memlab, "export", trace, "-o", output, "--format", kind, "--quiet"], check=True)
+
+
+def check_hostile(memlab, folder, version, tables):
+    """Names come through untouched in both formats."""
+    folder.mkdir()
+    write_hostile(folder / "hostile.pickle")
+    export(memlab, folder / "hostile.pickle", folder)
+    frames = check_parquet(folder / "tables", version, tables)
+    check_csv(folder / "csv", tables, frames)
+    check_joins(frames)
+    for name in ("file", "function"):
+        assert sorted(frames["stacks"][name]) == sorted(HOSTILE), name
+
+
 def main():
     memlab, root, scratch = (Path(argument).resolve() for argument in sys.argv[1:])
     version, tables, queries = read_page((root / "docs/tables.md").read_text())
@@ -196,10 +244,7 @@ def main():
     growing = 0
     for name, path in RECORDINGS.items():
         folder, trace = scratch / name, root / path
-        for kind in ("parquet", "csv"):
-            output = folder / ("tables" if kind == "parquet" else "csv")
-            call = [memlab, "export", trace, "-o", output, "--format", kind, "--quiet"]
-            subprocess.run(call, check=True)
+        export(memlab, trace, folder)
         report = json.loads(subprocess.run([memlab, "analyze", "--json", trace], check=True, capture_output=True).stdout)
         frames = check_parquet(folder / "tables", version, tables)
         check_csv(folder / "csv", tables, frames)
@@ -208,6 +253,7 @@ def main():
         check_joins(frames)
         growing += check_queries(folder, queries, frames)
         print(f"{name}: {len(frames)} tables, {sum(map(len, frames.values()))} rows")
+    check_hostile(memlab, scratch / "hostile", version, tables)
     assert growing > 0, "no recording has a line that grows"
 
 

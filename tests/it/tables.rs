@@ -314,6 +314,7 @@ fn hostile_names_come_through_untouched() {
         "a,b.py",
         "say \"hi\".py",
         "two\nlines\r\n.py",
+        "lone\rreturn.py",
         "\u{1b}[31mred\u{1b}[0m.py",
         "=HYPERLINK(\"http://x\",\"y\").py",
         "+1.py",
@@ -332,6 +333,7 @@ fn hostile_names_come_through_untouched() {
         let text = String::from_utf8(bytes(&trace, 0, table, TableFormat::Csv)).unwrap();
         let rows = read_csv(&text);
         let file = rows[0].iter().position(|name| name == "file").unwrap();
+        assert!(text.contains("\"lone\rreturn.py\""), "readers that end lines there need quotes");
         assert!(rows.iter().all(|row| row.len() == table.schema().columns.len()), "{table}: {rows:?}");
         let read: BTreeSet<&str> =
             rows[1..].iter().map(|row| row[file].as_str()).filter(|name| !name.is_empty()).collect();

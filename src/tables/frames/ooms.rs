@@ -22,7 +22,10 @@ pub const OOMS: TableSchema = TableSchema {
         time("time_us", "its Unix time; null when not known"),
         bytes("requested_bytes", "the rounded request"),
         bytes("segment_bytes", "what the driver was asked for to serve it"),
-        text("verdict", "why it failed: `capacity`, `fragmentation`, ... (see reading a report)"),
+        text(
+            "verdict",
+            "why it failed: `capacity`, `fragmentation`, ... (see [reading a report](reading-a-report.md))",
+        ),
         text(
             "cause",
             "where the verdict is `memory-cap`: why the limited memory was not enough; else the verdict",
