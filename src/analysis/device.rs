@@ -43,25 +43,36 @@ struct Work<'a> {
 /// Analyses one device.
 pub(super) fn analyze(trace: &Trace, device: &DeviceTrace, options: &Options) -> Result<Analyzed> {
     let history = rebuild(trace, device);
-    let window = options.window.as_ref().map_or(0..history.events, |asked| clamp(asked, history.events));
     let grouping = Grouping::build(trace, device, &history, options.group_by);
-    let usage = counters(&history, &window);
-    let work = Work { trace, device, history: &history, grouping: &grouping, window, usage };
-    let table = tables::lines(trace, device, &history, &grouping, options.window.clone())?;
-    let steps = tables::steps(trace, device, &history);
+    analyze_rebuilt(trace, device, &history, &grouping, options)
+}
+
+/// As [`analyze`], for those who have the history, and the groups of `options`, already.
+pub(super) fn analyze_rebuilt(
+    trace: &Trace,
+    device: &DeviceTrace,
+    history: &History,
+    grouping: &Grouping,
+    options: &Options,
+) -> Result<Analyzed> {
+    let window = options.window.as_ref().map_or(0..history.events, |asked| clamp(asked, history.events));
+    let usage = counters(history, &window);
+    let work = Work { trace, device, history, grouping, window, usage };
+    let table = tables::lines(trace, device, history, grouping, options.window.clone())?;
+    let steps = tables::steps(trace, device, history);
     let facts = trace.process.devices.iter().find(|facts| facts.device == device.device);
-    let total_bytes = facts.and_then(|facts| facts.total_bytes).or_else(|| sampled_total(trace, device));
-    let readings = tables::readings(trace, device, &history);
+    let total_bytes = total_bytes(trace, device);
+    let readings = tables::readings(trace, device, history);
     let failed: Vec<OomEvent> = work.ooms().copied().collect();
-    let ooms = judge_all(trace, device, &history, total_bytes, &failed);
+    let ooms = judge_all(trace, device, history, total_bytes, &failed);
     let what_would_help = work.what_would_help(options);
     let by_line =
-        (grouping.by != GroupBy::Line).then(|| Grouping::build(trace, device, &history, GroupBy::Line));
+        (grouping.by != GroupBy::Line).then(|| Grouping::build(trace, device, history, GroupBy::Line));
     let scene = Scene {
         trace,
         device,
-        history: &history,
-        lines: by_line.as_ref().unwrap_or(&grouping),
+        history,
+        lines: by_line.as_ref().unwrap_or(grouping),
         steps: &steps,
         ooms: &ooms,
         total_bytes,
@@ -81,19 +92,19 @@ pub(super) fn analyze(trace: &Trace, device: &DeviceTrace, options: &Options) ->
         peak_event: rows::peak_events(&usage.peaks),
         end: rows::usage(usage.end),
         initial: rows::usage(usage.initial),
-        history: beginning(&history),
+        history: beginning(history),
         fragmentation: work.fragmentation(&scene, &at_peak)?,
         group_by: options.group_by.to_string(),
-        line_rule: line_rule(&grouping),
-        lines: table.rows(trace, &grouping, options.top).into_iter().map(rows::line).collect(),
+        line_rule: line_rule(grouping),
+        lines: table.rows(trace, grouping, options.top).into_iter().map(rows::line).collect(),
         lines_left_out: options.top.map_or(0, |top| table.entries.len().saturating_sub(top)) as u64,
         unattributed: rows::figures(&table.unattributed),
         categories: work.categories(scene.categories()),
         ooms: ooms.iter().map(|judged| work.oom(judged)).collect(),
         steps: rows::steps(&steps),
         pools: pools(&at_peak).into_iter().map(|row| rows::pool(&row)).collect(),
-        modules: tables::modules(device, &history, &grouping).map(|table| recorded::modules(trace, table)),
-        census: scene.names().map(|names| recorded::census(trace, &history, &grouping, names)),
+        modules: tables::modules(device, history, grouping).map(|table| recorded::modules(trace, table)),
+        census: scene.names().map(|names| recorded::census(trace, history, grouping, names)),
         outside: readings.as_ref().and_then(recorded::outside),
         self_check,
         what_would_help,
@@ -132,6 +143,12 @@ fn page_of(scene: &Scene<'_>, work: &Work<'_>, table: &LineTable, budget: u64) -
 fn share(budget: Budget, trace: &Trace, device: &DeviceTrace) -> u64 {
     let (events, devices) = (device.events.len() as u64, trace.devices.len() as u64);
     budget.of_device(events, trace.event_count() as u64, devices)
+}
+
+/// The device's memory, when recorded.
+pub(super) fn total_bytes(trace: &Trace, device: &DeviceTrace) -> Option<u64> {
+    let facts = trace.process.devices.iter().find(|facts| facts.device == device.device);
+    facts.and_then(|facts| facts.total_bytes).or_else(|| sampled_total(trace, device))
 }
 
 /// The device's memory as a sample states it, for recordings without facts of their devices.

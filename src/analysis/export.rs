@@ -1,80 +1,22 @@
-//! Tables of a trace as files: which there are, and how one is made; and the devices that other exports start from.
+//! Tables of a trace as files: how one is made.
 //!
-//! Owns the choice and the order of the work; the columns are documented where the frames are built
-//! (`tables::frames`), the formats in `tables::write` and in `export`.
+//! Owns the order of the work; which tables there are is `export_table`'s, the columns and what they say
+//! `tables::frames`', the formats `tables::write`'s. What only some tables need is computed when one asks.
 
-use std::fmt;
+use std::cell::OnceCell;
 use std::io::Write;
-use std::str::FromStr;
-
-use rayon::prelude::*;
 
 use crate::error::Result;
-use crate::export::DeviceHistory;
-use crate::model::{DeviceTrace, Trace};
-use crate::rebuild::{History, rebuild};
-use crate::tables::{self, GroupBy, Grouping, TableFormat};
+use crate::findings::judge_all;
+use crate::model::{DeviceTrace, Trace, Warnings};
+use crate::rebuild::{History, Moment, State, rebuild};
+use crate::report::SelfCheckRow;
+use crate::tables::{
+    self, CategoryFigures, FragmentationEntry, FrameSource, GroupBy, Grouping, OomEntry, PoolUse, Purposes,
+    Sink, StackHashes, StepTable, TableFormat,
+};
 
-/// A table that can be exported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Table {
-    /// One row per allocation: size, life, stack, line.
-    Allocations,
-    /// One row per event: the four counters after it.
-    Usage,
-    /// One row per range held from the driver.
-    Segments,
-    /// One row per line, and one for what has none.
-    Lines,
-    /// One row per step.
-    Steps,
-}
-
-impl Table {
-    /// Every table.
-    pub const ALL: [Self; 5] = [Self::Allocations, Self::Usage, Self::Segments, Self::Lines, Self::Steps];
-
-    /// The word on the command line, and the stem of the file's name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Allocations => "allocations",
-            Self::Usage => "usage",
-            Self::Segments => "segments",
-            Self::Lines => "lines",
-            Self::Steps => "steps",
-        }
-    }
-}
-
-impl fmt::Display for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Table {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|table| table.name() == text)
-            .ok_or_else(|| format!("`{text}` is no table; use allocations, usage, segments, lines or steps"))
-    }
-}
-
-/// The devices of `trace` (or the one called `device`) with what happened on each.
-///
-/// # Errors
-/// [`crate::error::Error::Shape`] when `device` is not in the trace.
-pub fn histories(trace: &Trace, device: Option<u32>) -> Result<Vec<DeviceHistory<'_>>> {
-    let devices = super::chosen(trace, device)?;
-    Ok(devices
-        .into_par_iter()
-        .map(|device| DeviceHistory { device, history: rebuild(trace, device) })
-        .collect())
-}
+use super::{Table, device as analysed, export_rows as rows, recorded};
 
 /// Writes tables of one device; what they share is computed once.
 #[derive(Debug)]
@@ -83,6 +25,8 @@ pub struct Exporter<'a> {
     device: &'a DeviceTrace,
     history: History,
     grouping: Grouping,
+    hashes: StackHashes,
+    steps: OnceCell<StepTable>,
 }
 
 impl<'a> Exporter<'a> {
@@ -91,7 +35,7 @@ impl<'a> Exporter<'a> {
     pub fn new(trace: &'a Trace, device: &'a DeviceTrace) -> Self {
         let history = rebuild(trace, device);
         let grouping = Grouping::build(trace, device, &history, GroupBy::Line);
-        Self { trace, device, history, grouping }
+        Self { trace, device, history, grouping, hashes: StackHashes::of(trace), steps: OnceCell::new() }
     }
 
     /// Writes `table` as `format` to `output`; the same trace gives the same bytes.
@@ -99,18 +43,130 @@ impl<'a> Exporter<'a> {
     /// # Errors
     /// Those of `output`; [`crate::error::Error::Table`] when a table cannot be built.
     pub fn write(&self, table: Table, format: TableFormat, output: &mut dyn Write) -> Result<()> {
-        let Self { trace, device, history, grouping } = self;
-        let mut frame = match table {
-            Table::Allocations => tables::allocations_frame(trace, device, history, grouping)?,
-            Table::Usage => tables::usage_frame(device, history)?,
-            Table::Segments => tables::segments_frame(trace, device, history, grouping)?,
+        tables::write_table(table.schema(), format, output, &mut |sink| self.fill(table, sink))
+    }
+
+    fn fill(&self, table: Table, sink: &mut Sink<'_>) -> Result<()> {
+        let Self { trace, device, history, grouping, .. } = self;
+        let source = self.source();
+        match table {
+            Table::Trace => {
+                let total_bytes = analysed::total_bytes(trace, device);
+                sink(tables::trace_frame(&source, total_bytes, self.is_complete())?)
+            }
+            Table::Allocations => {
+                self.with_purposes(|purposes| tables::allocation_frames(&source, purposes, sink))
+            }
+            Table::Stacks => tables::stack_frames(&source, sink),
             Table::Lines => {
                 let lines = tables::lines(trace, device, history, grouping, None)?;
-                tables::lines_frame(trace, grouping, &lines)?
+                sink(tables::lines_frame(&source, &lines)?)
             }
-            Table::Steps => tables::steps_frame(device, &tables::steps(trace, device, history))?,
+            Table::Steps => sink(tables::steps_frame(&source, self.steps())?),
+            Table::StepLines => tables::step_line_frames(&source, self.steps(), sink),
+            Table::Categories => sink(tables::categories_frame(&source, &self.categories())?),
+            Table::Modules => {
+                let modules = tables::modules(device, history, grouping);
+                sink(tables::modules_frame(&source, modules.as_ref())?)
+            }
+            Table::Usage => tables::usage_frames(&source, sink),
+            Table::Segments => sink(tables::segments_frame(&source)?),
+            Table::Fragmentation => sink(tables::fragmentation_frame(&source, &self.fragmentation()?)?),
+            Table::Pins => sink(tables::pins_frame(&source, &self.fragmentation()?)?),
+            Table::Pools => sink(tables::pools_frame(&source, &self.pools())?),
+            Table::Ooms => sink(tables::ooms_frame(&source, &self.ooms())?),
+            Table::Findings => {
+                let found = rows::findings(trace, device, history, grouping)?;
+                sink(tables::findings_frame(&source, &found)?)
+            }
+            Table::Warnings => {
+                let (of_file, of_device) = self.warnings();
+                sink(tables::warnings_frame(&source, &of_file, &of_device)?)
+            }
+        }
+    }
+
+    fn source(&self) -> FrameSource<'_> {
+        let Self { trace, device, history, grouping, hashes, .. } = self;
+        FrameSource { trace, device, history, grouping, hashes }
+    }
+
+    fn steps(&self) -> &StepTable {
+        self.steps.get_or_init(|| tables::steps(self.trace, self.device, &self.history))
+    }
+
+    /// Calls `look` with what allocations are for.
+    fn with_purposes<T>(&self, look: impl FnOnce(Purposes<'_>) -> T) -> T {
+        let Self { trace, device, history, grouping, .. } = self;
+        let phases = tables::phases(trace, device, history, grouping);
+        let names = tables::names(trace, device, history);
+        let categories = tables::categories(trace, device, history, &phases, names.as_ref());
+        look(Purposes {
+            steps: self.steps(),
+            phases: &phases,
+            categories: &categories,
+            names: names.as_ref(),
+        })
+    }
+
+    fn categories(&self) -> Vec<CategoryFigures> {
+        let history = &self.history;
+        let (peak, all) = (history.peaks.allocated.moment, 0..history.events);
+        let oom = history.ooms.last().map(|oom| Moment(oom.event));
+        self.with_purposes(|purposes| tables::category_figures(purposes.categories, history, &all, peak, oom))
+    }
+
+    /// The moments of interest with their names, and the allocator there.
+    fn moments(&self) -> impl Iterator<Item = (&'static str, Moment, State)> {
+        let history = &self.history;
+        let oom = history.ooms.last().map(|oom| ("oom", Moment(oom.event)));
+        let peak = ("peak", history.peaks.reserved.moment);
+        let moments = [Some(peak), oom, Some(("end", Moment(history.events)))].into_iter().flatten();
+        moments.map(|(name, moment)| (name, moment, history.state_at(moment)))
+    }
+
+    fn fragmentation(&self) -> Result<Vec<FragmentationEntry>> {
+        let main_stream = tables::streams(&self.history).main;
+        let entry = |(name, moment, state): (_, _, State)| {
+            Ok(FragmentationEntry {
+                moment: name,
+                figures: tables::fragmentation(&state, moment, &self.grouping)?,
+                causes: tables::causes(&state, main_stream),
+                main_stream,
+            })
         };
-        tables::write_frame(&mut frame, format, output)
+        self.moments().map(entry).collect()
+    }
+
+    fn pools(&self) -> Vec<(&'static str, Vec<PoolUse>)> {
+        self.moments().map(|(name, _, state)| (name, tables::pools(&state))).collect()
+    }
+
+    fn ooms(&self) -> Vec<OomEntry> {
+        let Self { trace, device, history, .. } = self;
+        let total_bytes = analysed::total_bytes(trace, device);
+        judge_all(trace, device, history, total_bytes, &history.ooms).iter().map(rows::oom).collect()
+    }
+
+    /// Faults of the file, and of this device.
+    fn warnings(&self) -> (Warnings, Warnings) {
+        let (mut of_file, mut of_device) = (self.trace.warnings.clone(), self.history.warnings.clone());
+        recorded::is_whole(self.trace, &mut of_file);
+        if let Some(check) = self.self_check() {
+            recorded::warn_of_check(self.device.device.0, &check, &mut of_device);
+        }
+        (of_file, of_device)
+    }
+
+    fn self_check(&self) -> Option<SelfCheckRow> {
+        let readings = tables::readings(self.trace, self.device, &self.history)?;
+        recorded::self_check(&readings)
+    }
+
+    fn is_complete(&self) -> bool {
+        let is_whole = recorded::is_whole(self.trace, &mut Warnings::default());
+        let is_missing = self.self_check().is_some_and(|check| check.missing_allocations > 0);
+        self.trace.complete && is_whole && !is_missing
     }
 }
 
@@ -130,7 +186,6 @@ mod tests {
             .build();
         let exporter = Exporter::new(&trace, &trace.devices[0]);
         for table in Table::ALL {
-            assert_eq!(table.name().parse::<Table>(), Ok(table));
             let mut csv = Vec::new();
             exporter.write(table, TableFormat::Csv, &mut csv).unwrap();
             assert!(csv.contains(&b','), "{table} has a head");
@@ -138,6 +193,5 @@ mod tests {
             exporter.write(table, TableFormat::Parquet, &mut parquet).unwrap();
             assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"), "{table}");
         }
-        assert!("events".parse::<Table>().is_err());
     }
 }

@@ -7,7 +7,10 @@
 mod check;
 mod device;
 mod export;
+mod export_rows;
+mod export_table;
 mod findings;
+mod histories;
 mod oom;
 mod page;
 mod ranks;
@@ -18,7 +21,9 @@ mod whatif;
 pub use whatif::{LineChange, WhatIfOptions, whatif};
 
 pub use check::{Baseline, FailOn, Gates, check};
-pub use export::{Exporter, Table, histories};
+pub use export::Exporter;
+pub use export_table::Table;
+pub use histories::histories;
 pub use oom::oom_rows;
 pub use ranks::{Analysis, compared};
 

@@ -38,6 +38,7 @@ mod pools;
 mod readings;
 mod stack_totals;
 mod staircase;
+mod step_growth;
 mod step_lines;
 mod steps;
 mod streams;
@@ -67,7 +68,13 @@ pub use causes::{Causes, causes};
 pub use clock::Clock;
 pub use flushes::{Flush, FlushKind, flushes, is_collecting};
 pub use fragmentation::{Fragmentation, HoleClass, fragmentation};
-pub use frames::{allocations_frame, lines_frame, segments_frame, steps_frame, usage_frame};
+pub use frames::{
+    ColumnSchema, ColumnType, FindingEntry, FragmentationEntry, FrameSource, OomEntry, Purposes, Sink,
+    StackHashes, TABLES, TABLES_SCHEMA, TableSchema, allocation_frames, categories_frame, findings_frame,
+    fragmentation_frame, lines_frame, modules_frame, ooms_frame, pins_frame, pools_frame, schemas,
+    segments_frame, stack_frames, step_line_frames, steps_frame, tables_page, trace_frame, usage_frames,
+    warnings_frame,
+};
 pub use group::{GroupKey, Grouping};
 pub use group_by::GroupBy;
 pub use held_curves::{Curve, CurvePoint, HeldCurves, counter_curves, held_curves};
@@ -95,6 +102,7 @@ pub use pools::{PoolUse, pools};
 pub use readings::{Difference, Outside, OutsidePoint, Readings, SelfCheck, readings};
 pub use stack_totals::{StackTotal, stack_totals};
 pub use staircase::{Staircase, staircase};
+pub use step_growth::{StepLine, each_step_line};
 pub use step_lines::step_lines;
 pub use steps::{StepRow, StepSource, StepTable, backward_steps, steps};
 pub use streams::{StreamUse, Streams, streams};
@@ -105,4 +113,4 @@ pub use unserved::{Growth, Unserved, unserved};
 pub use user_code::{FrameClass, LINE_RULE, classify_frames};
 pub use window::{WindowUsage, window_usage};
 pub use without::{MOST_SETS, peaks_without};
-pub use write::{TableFormat, write_frame};
+pub use write::{Fill, TableFormat, write_table};

@@ -117,6 +117,17 @@ fn the_pages_of_the_findings_are_what_the_rules_say() {
 }
 
 #[test]
+fn the_page_of_the_tables_is_what_their_schemas_say() {
+    let path = root().join("docs/tables.md");
+    let page = memlab::tables::tables_page();
+    if std::env::var_os("MEMLAB_UPDATE_DOCS").is_some() {
+        fs::write(&path, &page).expect("the checkout can be written to");
+    }
+    let found = fs::read_to_string(path).unwrap_or_default();
+    assert!(found == page, "docs/tables.md is not what the schemas say: run with MEMLAB_UPDATE_DOCS=1");
+}
+
+#[test]
 fn every_test_input_has_its_origin_written_down() {
     let page = fs::read_to_string(root().join("testdata/README.md")).expect("the page is there");
     for entry in fs::read_dir(root().join("testdata")).expect("there is a folder of inputs") {

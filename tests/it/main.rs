@@ -37,5 +37,6 @@ mod sandbox;
 mod sizes;
 mod steps;
 mod survivors;
+mod tables;
 mod whatif;
 mod whatif_properties;

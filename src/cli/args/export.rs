@@ -22,8 +22,7 @@ pub(crate) struct ExportArgs {
     pub format: Option<FormatChoice>,
     /// Only this table; may be repeated [default: all]
     #[arg(long = "table", value_name = "TABLE", help_heading = "Output",
-        value_parser = PossibleValuesParser::new(["allocations", "usage", "segments", "lines", "steps"])
-            .try_map(|text| text.parse::<Table>()))]
+        value_parser = PossibleValuesParser::new(Table::ALL.map(Table::name)).try_map(|text| text.parse::<Table>()))]
     pub tables: Vec<Table>,
     /// Replace files that exist
     #[arg(short, long, help_heading = "Output")]

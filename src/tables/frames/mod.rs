@@ -1,87 +1,70 @@
-//! The tables that users take away: allocations, usage, segments, lines and steps as Polars frames.
+//! The tables that users take away, as Polars frames.
 //!
-//! Owns names, types and meanings of columns; they are documented at each function and are part of what
-//! memlab promises. Texts are what the file says, untouched. A null says that something is not known or does
-//! not apply. Rows come in a fixed order, so the same trace gives the same table.
+//! Owns names, types and meanings of columns: each table's schema stands beside the code that fills it, and is
+//! part of what memlab promises ([`TABLES_SCHEMA`], `docs/tables.md`). Texts are what the file says, untouched.
+//! A null says that something is not known or does not apply. Rows come in a fixed order, so the same trace
+//! gives the same table. Tables that may be as long as the recording are made piece by piece.
 
 mod allocations;
+mod categories;
+mod findings;
+mod fragmentation;
+mod hashes;
 mod lines;
+mod modules;
+mod ooms;
+mod page;
+mod parts;
+mod pins;
+mod pools;
+mod schema;
 mod segments;
+mod stacks;
+mod step_lines;
 mod steps;
+mod trace;
 mod usage;
+mod warnings;
 
-use polars::prelude::{Column, DataFrame};
-
-use crate::error::{Error, Result};
-use crate::model::{DeviceTrace, NO_TIME, PoolId, SegmentKind, StackId, Trace};
-use crate::rebuild::NONE;
-
-use super::{GroupKey, Grouping};
-
-pub use allocations::allocations_frame;
+pub use allocations::{Purposes, allocation_frames};
+pub use categories::categories_frame;
+pub use findings::{FindingEntry, findings_frame};
+pub use fragmentation::{FragmentationEntry, fragmentation_frame};
+pub use hashes::StackHashes;
 pub use lines::lines_frame;
+pub use modules::modules_frame;
+pub use ooms::{OomEntry, ooms_frame};
+pub use page::{TABLES, tables_page};
+pub use parts::{FrameSource, Sink};
+pub use pins::pins_frame;
+pub use pools::pools_frame;
+pub use schema::{ColumnSchema, ColumnType, TABLES_SCHEMA, TableSchema};
 pub use segments::segments_frame;
+pub use stacks::stack_frames;
+pub use step_lines::step_line_frames;
 pub use steps::steps_frame;
-pub use usage::usage_frame;
+pub use trace::trace_frame;
+pub use usage::usage_frames;
+pub use warnings::warnings_frame;
 
-fn frame(table: &'static str, columns: Vec<Column>) -> Result<DataFrame> {
-    DataFrame::new_infer_height(columns).map_err(|error| Error::Table { table, what: error.to_string() })
-}
-
-/// Event number, `None` for "no event".
-fn known_event(event: u32) -> Option<u32> {
-    (event != NONE).then_some(event)
-}
-
-/// Unix time of `event`, where it has one.
-fn time_of(device: &DeviceTrace, event: Option<u32>) -> Option<i64> {
-    let time = *device.events.times_us.get(event? as usize)?;
-    (time != NO_TIME).then_some(time)
-}
-
-fn kind_name(kind: SegmentKind) -> &'static str {
-    match kind {
-        SegmentKind::Small => "small",
-        SegmentKind::Large => "large",
-    }
-}
-
-/// `0:0` is the default pool.
-fn pool_name(pool: PoolId) -> String {
-    format!("{}:{}", pool.0, pool.1)
-}
-
-fn known_stack(stack: StackId) -> Option<u32> {
-    (stack != StackId::NONE).then_some(stack.0)
-}
-
-/// File, line and function of a row's group. With [`super::GroupBy::Module`] the file column holds the module.
-#[derive(Default)]
-struct Positions<'t> {
-    file: Vec<Option<&'t str>>,
-    line: Vec<Option<u64>>,
-    function: Vec<Option<&'t str>>,
-}
-
-impl<'t> Positions<'t> {
-    fn push(&mut self, trace: &'t Trace, key: Option<&'t GroupKey>) {
-        let module = key.and_then(|key| key.module.as_deref());
-        self.file.push(module.or_else(|| key.and_then(|key| key.file(trace))));
-        self.line.push(key.and_then(|key| key.line));
-        self.function.push(key.and_then(|key| key.function(trace)));
-    }
-
-    fn push_stack(&mut self, trace: &'t Trace, grouping: &'t Grouping, stack: StackId) {
-        self.push(trace, grouping.key_of_stack(stack));
-    }
-
-    fn columns(self) -> [Column; 3] {
-        [
-            Column::new("file".into(), self.file),
-            Column::new("line".into(), self.line),
-            Column::new("function".into(), self.function),
-        ]
-    }
+/// The schemas, for those who write or list the tables.
+pub mod schemas {
+    pub use super::allocations::ALLOCATIONS;
+    pub use super::categories::CATEGORIES;
+    pub use super::findings::FINDINGS;
+    pub use super::fragmentation::FRAGMENTATION;
+    pub use super::lines::LINES;
+    pub use super::modules::MODULES;
+    pub use super::ooms::OOMS;
+    pub use super::pins::PINS;
+    pub use super::pools::POOLS;
+    pub use super::segments::SEGMENTS;
+    pub use super::stacks::STACKS;
+    pub use super::step_lines::STEP_LINES;
+    pub use super::steps::STEPS;
+    pub use super::trace::TRACE;
+    pub use super::usage::USAGE;
+    pub use super::warnings::WARNINGS;
 }
 
 #[cfg(test)]

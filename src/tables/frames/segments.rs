@@ -3,71 +3,79 @@
 use polars::prelude::{Column, DataFrame};
 
 use crate::error::Result;
-use crate::model::{DeviceTrace, Trace};
-use crate::rebuild::{History, Moment};
-use crate::tables::Grouping;
+use crate::rebuild::Moment;
 
-use super::{Positions, frame, kind_name, known_stack, pool_name, time_of};
+use super::parts::{FrameSource, Positions, event_number, kind_name, pool_name};
+use super::schema::TableSchema;
+use super::schema::columns::{
+    DEVICE, FILE, FUNCTION, LINE, STACK, STACK_HASH, bytes, count, event, flag, number, text, time,
+};
 
-/// Every segment of one device, in the order of the history's rows. A piece of an expandable segment has a
-/// row of its own for as long as its extent stays the same.
-///
-/// | column | type | meaning |
-/// | --- | --- | --- |
-/// | `id` | u32 | number of the range on its device |
-/// | `device` | u32 | device |
-/// | `stream` | u64 | stream whose requests it serves |
-/// | `pool` | text | `0:0` default pool, `0:n` a `MemPool`, `n:0` a graph's pool |
-/// | `kind` | text | `small` or `large` |
-/// | `expandable` | bool | whether it is a piece of an expandable segment |
-/// | `address` | u64 | first byte |
-/// | `bytes` | u64 | length |
-/// | `alloc_event` | u32 | event that obtained it; null: before the recording |
-/// | `free_event` | u32 | event that returned it; null: held at the end |
-/// | `alloc_time_us`, `free_time_us` | i64 | their Unix microseconds; null when not known |
-/// | `stack` | u32 | number of the stack that caused it; null when none was recorded |
-/// | `file`, `line`, `function` | text, u64, text | the group of that stack; null when it has none |
+/// The table's schema.
+pub const SEGMENTS: TableSchema = TableSchema {
+    name: "segments",
+    meaning: "Every segment, in the order in which they were obtained. A piece of an expandable segment has a row \
+              of its own for as long as its extent stays the same",
+    columns: &[
+        DEVICE,
+        number("id", "number of the range on its device"),
+        count("stream", "stream whose requests it serves"),
+        text("pool", "`0:0` default pool, `0:n` a `MemPool`, `n:0` a graph's pool"),
+        text("kind", "`small` or `large`"),
+        flag("expandable", "whether it is a piece of an expandable segment"),
+        count("address", "first byte"),
+        bytes("bytes", "length"),
+        event("alloc_event", "obtained it; null: before the recording"),
+        event("free_event", "returned it; null: held at the end"),
+        time("alloc_time_us", "Unix time of `alloc_event`; null when not known"),
+        time("free_time_us", "Unix time of `free_event`; null when not known"),
+        STACK,
+        STACK_HASH,
+        FILE,
+        LINE,
+        FUNCTION,
+    ],
+};
+
+/// The table of [`SEGMENTS`].
 ///
 /// # Errors
 /// When the table engine refuses the table, which would be a fault of memlab.
-pub fn segments_frame(
-    trace: &Trace,
-    device: &DeviceTrace,
-    history: &History,
-    grouping: &Grouping,
-) -> Result<DataFrame> {
-    let ranges = &history.ranges;
+pub fn segments_frame(source: &FrameSource<'_>) -> Result<DataFrame> {
+    let ranges = &source.history.ranges;
     let rows = ranges.len();
     let mut positions = Positions::default();
     for &stack in &ranges.stacks {
-        positions.push_stack(trace, grouping, stack);
+        positions.push_stack(source.trace, source.grouping, stack);
     }
-    let born: Vec<Option<u32>> = ranges.born.iter().map(|&moment| causing_event(moment)).collect();
-    let died: Vec<Option<u32>> = ranges.died.iter().map(|&moment| causing_event(moment)).collect();
-    let times = |events: &[Option<u32>]| -> Vec<Option<i64>> {
-        events.iter().map(|&event| time_of(device, event)).collect()
+    let causes = |moments: &[Moment]| -> Vec<Option<u32>> {
+        moments.iter().map(|&moment| causing_event(moment)).collect()
     };
+    let (born, died) = (causes(&ranges.born), causes(&ranges.died));
+    let times = |events: &[Option<u32>]| -> Vec<Option<i64>> {
+        events.iter().map(|&event| source.time_of(event)).collect()
+    };
+    let (born_times, died_times) = (times(&born), times(&died));
     let mut columns = vec![
+        source.device_column(rows),
         Column::new("id".into(), (0..rows as u32).collect::<Vec<_>>()),
-        Column::new("device".into(), vec![history.device.0; rows]),
         Column::new("stream".into(), ranges.streams.as_slice()),
         Column::new("pool".into(), ranges.pools.iter().map(|&pool| pool_name(pool)).collect::<Vec<_>>()),
         Column::new("kind".into(), ranges.kinds.iter().map(|&kind| kind_name(kind)).collect::<Vec<_>>()),
         Column::new("expandable".into(), ranges.expandable.as_slice()),
         Column::new("address".into(), ranges.addresses.as_slice()),
         Column::new("bytes".into(), ranges.bytes.as_slice()),
-        Column::new("alloc_time_us".into(), times(&born)),
-        Column::new("free_time_us".into(), times(&died)),
+        Column::new("alloc_event".into(), born),
+        Column::new("free_event".into(), died),
+        Column::new("alloc_time_us".into(), born_times),
+        Column::new("free_time_us".into(), died_times),
     ];
-    columns.insert(8, Column::new("alloc_event".into(), born));
-    columns.insert(9, Column::new("free_event".into(), died));
-    let stacks: Vec<_> = ranges.stacks.iter().map(|&stack| known_stack(stack)).collect();
-    columns.push(Column::new("stack".into(), stacks));
+    columns.extend(source.stack_columns(&ranges.stacks));
     columns.extend(positions.columns());
-    frame("segments", columns)
+    SEGMENTS.frame(columns)
 }
 
 /// The event that leads to `moment`: none before the first event, none for "never".
 fn causing_event(moment: Moment) -> Option<u32> {
-    moment.event().and_then(|event| u32::try_from(event).ok())
+    event_number(moment.event())
 }
