@@ -9,6 +9,7 @@ mod device;
 mod export;
 mod findings;
 mod oom;
+mod pictures;
 mod ranks;
 mod recorded;
 mod rows;
