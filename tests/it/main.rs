@@ -25,6 +25,7 @@ mod oom;
 mod oomlog;
 mod peak;
 mod pickles;
+mod pictures;
 mod program;
 mod properties;
 mod recorded;

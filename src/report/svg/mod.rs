@@ -250,14 +250,42 @@ mod tests {
         }
     }
 
+    /// Paths of 200 characters, and a function as long.
+    fn long_names() -> Report {
+        let mut report = fixtures::oom();
+        let name = format!("/home/{}train.py:100 {}", "project/".repeat(24), "step_of_training_".repeat(12));
+        report.traces[0].path.clone_from(&name);
+        let device = &mut report.traces[0].devices[0];
+        device.timeline.band_names.iter_mut().for_each(|band| band.clone_from(&name));
+        picture_fixture::poison(&mut device.pictures, &name);
+        report
+    }
+
+    #[test]
+    fn long_names_are_cut_and_keep_their_file() {
+        for kind in ["timeline", "segments", "steps"] {
+            let svg = render(kind, &long_names());
+            let texts = svg.lines().filter(|line| line.starts_with("<text"));
+            let longest =
+                texts.filter_map(|line| line.split_once('>')).map(|(_, text)| text.chars().count()).max();
+            assert!(longest.unwrap() <= 132 + "</text>".len(), "{kind}");
+            assert!(svg.contains("train…"), "{kind}");
+        }
+    }
+
     /// Writes the pictures for a look: `MEMLAB_PICTURES=DIR cargo test --lib pictures_for_a_look`.
     #[test]
     fn pictures_for_a_look() {
         let Some(folder) = std::env::var_os("MEMLAB_PICTURES") else { return };
         let folder = std::path::PathBuf::from(folder);
-        for (name, report) in
-            [("oom", fixtures::oom()), ("normal", fixtures::normal()), ("late", fixtures::late())]
-        {
+        let reports = [
+            ("oom", fixtures::oom()),
+            ("normal", fixtures::normal()),
+            ("late", fixtures::late()),
+            ("hostile", fixtures::hostile()),
+            ("long", long_names()),
+        ];
+        for (name, report) in reports {
             let (trace, device) = (&report.traces[0], &report.traces[0].devices[0]);
             for kind in ALL {
                 if let Some(svg) = picture_svg(kind, trace, device) {

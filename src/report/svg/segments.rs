@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::legend::{Row, Swatch};
 use super::palette::{AXIS, FREE, Ink, MUTED, OOM, PANEL, TEXT, of_rank};
-use super::picture::{SIDE, TOP};
+use super::picture::SIDE;
 use super::segment_rows::{Map, Piece, Pool, ROW_WIDTH, Shown, map};
 use super::segment_runs::{Run, runs};
 use super::segment_sums::Sums;
@@ -18,6 +18,7 @@ use crate::report::pictures::{MapSegment, MapState, Pictures, SegmentMap};
 use crate::report::types::{DeviceReport, TraceReport};
 use crate::units::{Bytes, Count, percent};
 
+const TOP: f64 = 72.0;
 const HEIGHT: f64 = 15.0;
 const PITCH: f64 = 20.0;
 const HEADING: f64 = 22.0;
@@ -88,7 +89,7 @@ struct Drawing<'a> {
 impl Drawing<'_> {
     fn draw(&self, head: &Head<'_>, sums: &Sums) -> String {
         let mut sheet = Sheet::default();
-        let mut y = f64::from(TOP) - 6.0;
+        let mut y = TOP;
         let mut left = MOST_ROWS;
         for pool in &self.map.pools {
             y = self.pool(&mut sheet, pool, y, &mut left);
@@ -99,8 +100,8 @@ impl Drawing<'_> {
             y += 18.0;
         }
         let rows = sums.legend(self.pictures);
-        let end = sheet.legend("held then, and its share of reserved", &rows);
-        sheet.finish(head, y.max(end).max(260.0) + 14.0)
+        let end = sheet.legend(TOP, "held then, and its share of reserved", &rows);
+        sheet.finish(head, y.max(end).max(200.0) + 14.0)
     }
 
     /// Draws a pool from `y` on and returns where it ends.

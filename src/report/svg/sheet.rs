@@ -9,7 +9,7 @@ use super::legend::{self, Row};
 use super::palette::{
     AXIS, BANDS, FREE, HATCH, Ink, LIBRARY, MUTED, OTHER, PANEL, TEXT, UNKNOWN, hex, style,
 };
-use super::picture::{LEGEND_X, SIDE, TOP, WIDTH};
+use super::picture::{LEGEND_X, SIDE, WIDTH};
 use crate::report::escape::{keep_start, terminal, xml};
 
 /// A rectangle in pixels.
@@ -119,11 +119,11 @@ impl Sheet {
         self.push(format_args!("<text class=\"{class}\" x=\"{x}\" y=\"{y}\"{hold}>{text}</text>\n"));
     }
 
-    /// Draws `rows` beside the picture and returns the y where they end.
-    pub(super) fn legend(&mut self, heading: &str, rows: &[Row]) -> f64 {
-        let (x, mut y) = (f64::from(LEGEND_X), f64::from(TOP));
-        self.text(MUTED.class, (x, y + 4.0), Hold::Start, heading);
-        y += 16.0;
+    /// Draws `rows` beside the picture, from `y` on, and returns the y where they end.
+    pub(super) fn legend(&mut self, mut y: f64, heading: &str, rows: &[Row]) -> f64 {
+        let x = f64::from(LEGEND_X);
+        self.text(MUTED.class, (x, y + 13.0), Hold::Start, heading);
+        y += 24.0;
         for row in rows {
             let swatch = Area { x, y: y + 1.0, width: 14.0, height: 11.0 };
             match row.swatch {
