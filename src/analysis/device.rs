@@ -8,13 +8,15 @@ use crate::model::{DeviceTrace, Trace, Warnings};
 use crate::rebuild::{History, Moment, NONE, OomEvent, State, rebuild};
 use crate::report::html::blob::{Budget, PageDevice};
 use crate::report::{
-    CategoryTable, DeviceReport, Fragmentation, FragmentationRow, HelpRow, HistoryRow, OomRow, Timeline,
+    CategoryTable, DeviceReport, Fragmentation, FragmentationRow, HelpRow, HistoryRow, OomRow, Pictures,
+    Timeline,
 };
 use crate::tables::{
-    self, Categories, GroupBy, Grouping, INFERENCE_RULE, LINE_RULE, LineTable, MODULE_RULE, StepTable,
-    TimelineExtent, WindowUsage, pools,
+    self, Categories, GroupBy, Grouping, INFERENCE_RULE, LINE_RULE, LineTable, MODULE_RULE, StepTable, TimelineExtent,
+    WindowUsage, pools,
 };
 
+use super::pictures::{self, Ranks};
 use super::{Options, findings as told, page, recorded, rows, whatif};
 
 /// What the analysis of one device gives.
@@ -80,6 +82,7 @@ pub(super) fn analyze_rebuilt(
         setting: what_would_help.as_ref().and_then(told::setting),
         states: States::default(),
     };
+    let order: Vec<u32> = table.entries.iter().map(|entry| entry.group).collect();
     let at_peak = scene.state_at(usage.peaks.reserved.moment);
     let (findings, mut summed) = (findings::of_device(&scene)?, told::facts(&scene, options.several_files));
     let self_check = readings.as_ref().and_then(recorded::self_check);
@@ -108,7 +111,8 @@ pub(super) fn analyze_rebuilt(
         outside: readings.as_ref().and_then(recorded::outside),
         self_check,
         what_would_help,
-        timeline: if options.with_pictures { work.timeline(&table, &steps) } else { Timeline::default() },
+        timeline: if options.with_pictures { work.timeline(&order, &steps) } else { Timeline::default() },
+        pictures: if options.with_pictures { work.pictures(&scene, &order) } else { Pictures::default() },
     };
     let mut warnings = history.warnings.clone();
     if let Some(check) = &report.self_check {
@@ -234,10 +238,26 @@ impl Work<'_> {
         rows::oom(judged, line)
     }
 
-    fn timeline(&self, table: &LineTable, steps: &StepTable) -> Timeline {
-        let order: Vec<u32> = table.entries.iter().map(|entry| entry.group).collect();
+    fn timeline(&self, order: &[u32], steps: &StepTable) -> Timeline {
         let extent = TimelineExtent::default();
-        let data = tables::timeline(self.device, self.history, self.grouping, &order, steps, extent);
-        rows::timeline(self.trace, self.grouping, data)
+        let data = tables::timeline(self.device, self.history, self.grouping, order, steps, extent);
+        rows::timeline(self.trace, self.grouping, order, data)
+    }
+
+    fn pictures(&self, scene: &Scene<'_>, order: &[u32]) -> Pictures {
+        let ranks = Ranks::new(self.trace, self.grouping, order);
+        let last_oom = self.ooms().last();
+        let moment = last_oom.map_or(self.usage.peaks.reserved.moment, |oom| Moment(oom.event));
+        let mut segments = ranks.segments(&scene.state_at(moment), moment);
+        match last_oom {
+            Some(oom) => (segments.event, segments.asked_bytes) = (Some(oom.event), Some(oom.size)),
+            None => segments.just_obtained_bytes = pictures::just_obtained(self.device, moment),
+        }
+        Pictures {
+            segments,
+            flame: ranks.flame(self.device, self.history, self.usage.peaks.allocated.moment),
+            steps: ranks.steps(self.history, scene.steps),
+            line_names: ranks.names(),
+        }
     }
 }

@@ -13,6 +13,7 @@ mod findings;
 mod histories;
 mod oom;
 mod page;
+mod pictures;
 mod ranks;
 mod recorded;
 mod rows;

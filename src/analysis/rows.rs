@@ -215,7 +215,13 @@ pub(super) fn pool(row: &PoolUse) -> PoolRow {
     }
 }
 
-pub(super) fn timeline(trace: &Trace, grouping: &Grouping, mut data: tables::TimelineData) -> Timeline {
+/// `order` lists groups by rank.
+pub(super) fn timeline(
+    trace: &Trace,
+    grouping: &Grouping,
+    order: &[u32],
+    mut data: tables::TimelineData,
+) -> Timeline {
     let samples = data.moments.len();
     // The renderer knows the two remainders by their place: last. Bands without a byte are left out by the
     // table, so they are put back.
@@ -237,9 +243,15 @@ pub(super) fn timeline(trace: &Trace, grouping: &Grouping, mut data: tables::Tim
     let active = data.allocated.iter().zip(&data.causes);
     let active =
         active.map(|(allocated, causes)| allocated.saturating_add(causes.pending_free_bytes)).collect();
+    let rank = |band: &Band| match *band {
+        Band::Group(group) => order.iter().position(|&ranked| ranked == group).map(|rank| rank as u32),
+        Band::OtherGroups | Band::NoGroup => None,
+    };
     Timeline {
         x_is_time: data.x_is_time,
+        pause_us: data.pause_us,
         x: data.x,
+        band_ranks: data.bands.iter().filter_map(rank).collect(),
         band_names: data.bands.iter().map(name).collect(),
         bands: data.band_bytes,
         allocated: data.allocated,

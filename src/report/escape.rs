@@ -135,6 +135,33 @@ pub fn keep_start(text: &str, width: usize) -> Cow<'_, str> {
     Cow::Owned(text.chars().take(width.saturating_sub(1)).chain(std::iter::once('…')).collect())
 }
 
+/// `text` in at most `width` characters, `…` standing for what was left out. Of a path the last folders and the file
+/// stay; a single name too long for that keeps both of its ends, the last one longer: it says most.
+#[must_use]
+pub fn short_name(text: &str, width: usize) -> Cow<'_, str> {
+    if text.chars().count() <= width {
+        return Cow::Borrowed(text);
+    }
+    let is_cut = |&(at, character): &(usize, char)| at > 0 && matches!(character, '/' | '\\');
+    let tails = text.char_indices().filter(is_cut).map(|(at, _)| &text[at..]);
+    let fitting = tails.clone().find(|tail| tail.chars().count() < width);
+    // A tail that says next to nothing is no name: then both ends of the whole are better.
+    if let Some(tail) = fitting.filter(|tail| tail.chars().count() * 3 >= width) {
+        return Cow::Owned(format!("…{tail}"));
+    }
+    let name = tails.last().map_or(text, |tail| &tail[1..]);
+    let name = if name.chars().count() > width { name } else { text };
+    let count = name.chars().count();
+    let kept = width.saturating_sub(1);
+    let front = kept / 3;
+    let (start, end) = (name.chars().take(front), name.chars().skip(count - (kept - front)));
+    Cow::Owned(if width == 0 {
+        String::new()
+    } else {
+        start.chain(std::iter::once('…')).chain(end).collect()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -198,5 +225,23 @@ mod tests {
         assert_eq!(keep_end("größe.py:10", 6), "…py:10");
         assert_eq!(keep_start("größe", 3), "gr…");
         assert_eq!(keep_end("abc", 3), "abc");
+    }
+
+    #[test]
+    fn names_keep_their_file_and_both_ends() {
+        assert_eq!(short_name("train.py:3 step", 20), "train.py:3 step");
+        assert_eq!(
+            short_name("/home/someone/project/model/block.py:41 forward", 24),
+            "…/block.py:41 forward"
+        );
+        assert_eq!(short_name("C:\\work\\model\\block.py:41 forward", 24), "…\\block.py:41 forward");
+        assert_eq!(short_name("a/block.py:41 scaled_dot_product_attention", 16), "block…_attention");
+        assert_eq!(short_name("0123456789abcdef", 7), "01…cdef");
+        assert_eq!(short_name(&format!("{}/b", "long".repeat(20)), 10), "lon…long/b");
+        assert_eq!(short_name("größer", 0), "");
+        assert_eq!(short_name("größer", 1), "…");
+        for width in 0..40 {
+            assert!(short_name(HOSTILE, width).chars().count() <= width);
+        }
     }
 }

@@ -122,6 +122,7 @@ fn device() -> DeviceReport {
         self_check: None,
         what_would_help: None,
         timeline: super::timeline_fixture::training_run(),
+        pictures: super::picture_fixture::small(),
     }
 }
 
@@ -224,6 +225,7 @@ pub(super) fn oom() -> Report {
     device.fragmentation.at_peak = at_oom.clone();
     device.fragmentation.at_oom = Some(at_oom);
     device.timeline = super::timeline_fixture::failed_run();
+    device.pictures = super::picture_fixture::at_oom();
     let mut trace = trace(device);
     trace.allocator_conf = "max_split_size_mb:512".to_owned();
     trace.findings = findings();
@@ -303,6 +305,7 @@ pub(super) fn late() -> Report {
     device.name = None;
     device.total_bytes = None;
     device.timeline = super::timeline_fixture::without_times();
+    device.pictures.steps = super::pictures::StepCurve::default();
     let mut trace = trace(device);
     trace.complete = false;
     trace.process.clear();
@@ -378,6 +381,7 @@ pub(super) fn hostile() -> Report {
     for mark in &mut device.timeline.marks {
         mark.label = text();
     }
+    super::picture_fixture::poison(&mut device.pictures, HOSTILE);
     report
 }
 

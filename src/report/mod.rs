@@ -18,6 +18,9 @@ mod lines_table;
 mod markdown;
 mod modules_table;
 mod oom;
+#[cfg(test)]
+mod picture_fixture;
+mod pictures;
 mod recorded;
 #[cfg(test)]
 mod recorded_fixture;
@@ -43,13 +46,20 @@ pub use lines_table::lines_table;
 pub use markdown::{MarkdownOptions, markdown, picture_name};
 pub use modules_table::modules_table;
 pub use oom::{GLOSSARY, LogRow, MessageRow, OomReport, ProcessRow, oom_text};
+pub use pictures::{
+    FlameBox, FlameGraph, FlameKind, MapBlock, MapSegment, MapState, Pictures, SegmentMap, StepColumn,
+    StepCurve,
+};
 pub use recorded::{
     CategoriesRow, CategoryRow, CensusRow, DifferenceRow, HolderRow, ModuleRow, ModulesRow, OutsidePointRow,
     OutsideRow, PhaseRow, PlaceRow, SelfCheckRow, TensorRow,
 };
 pub use style::Style;
 pub use summary::{SummaryGroup, SummaryRow, SummaryTable, summary_table};
-pub use svg::{fragmentation_svg, timeline_svg, whatif_svg};
+pub use svg::{
+    PICTURE_KINDS, flamegraph_svg, fragmentation_svg, picture_svg, segments_svg, steps_svg, timeline_svg,
+    whatif_svg,
+};
 pub use text::{text_summary, write_summary};
 pub use types::{
     ByCause, DeviceReport, FindingLine, FindingRow, Four, Fragmentation, FragmentationRow, HistoryRow,

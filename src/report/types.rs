@@ -128,6 +128,9 @@ pub struct DeviceReport {
     /// Curves for the timeline; only pictures use them.
     #[serde(skip)]
     pub timeline: Timeline,
+    /// What the other pictures show.
+    #[serde(skip)]
+    pub pictures: super::pictures::Pictures,
 }
 
 /// How much of the beginning is known.
@@ -462,6 +465,8 @@ pub struct Timeline {
     pub x: Vec<u64>,
     /// Names of the bands, bottom first: the top lines, then "other lines", then "no line known".
     pub band_names: Vec<String>,
+    /// Ranks of the lines behind the bands, the two remainders left out: a band's colour. Empty: their order.
+    pub band_ranks: Vec<u32>,
     /// `bands[b][s]`: allocated bytes of band `b` at sample `s`; all bands sum to `allocated[s]`.
     pub bands: Vec<Vec<u64>>,
     /// Allocated bytes at each sample.
@@ -472,6 +477,9 @@ pub struct Timeline {
     pub reserved: Vec<u64>,
     /// Largest possible extent of `x`.
     pub x_end: u64,
+    /// Where `x` counts events although there are times: the one pause that would fill most of the axis, in
+    /// microseconds; else 0.
+    pub pause_us: u64,
     /// Events stand for this many per sample on average (1 means nothing was left out).
     pub events_per_sample: u64,
     /// Moments to mark.

@@ -27,6 +27,21 @@ impl<'a> Clock<'a> {
         if sound { Self::Time(times) } else { Self::Events(events.len() as u64) }
     }
 
+    /// The clock of a picture over `events`, and the pause that speaks against time: where nothing happens for half
+    /// of the time and more, in one piece, a picture by time would squeeze everything else into the rest. `0` where
+    /// there is no such pause, in microseconds.
+    pub(super) fn of_picture(events: &'a Events) -> (Self, u64) {
+        /// A recording of a few events has pauses and no rush.
+        const FEWEST_EVENTS: usize = 64;
+        let clock = Self::of(events);
+        let Self::Time(times) = clock else { return (clock, 0) };
+        let pause = times.windows(2).map(|pair| pair[1].abs_diff(pair[0])).max().unwrap_or(0);
+        if times.len() < FEWEST_EVENTS || pause < clock.end() / 2 {
+            return (clock, 0);
+        }
+        (Self::Events(events.len() as u64), pause)
+    }
+
     /// Whether positions are times.
     #[must_use]
     pub fn is_time(self) -> bool {
@@ -101,6 +116,18 @@ mod tests {
         assert!(!Clock::of(&events(&[NO_TIME, 8])).is_time());
         assert!(!Clock::of(&events(&[7, 7])).is_time());
         assert!(!Clock::of(&events(&[])).is_time());
+    }
+
+    #[test]
+    fn a_picture_counts_events_where_one_pause_would_fill_it() {
+        let steady: Vec<i64> = (0..100).collect();
+        assert!(Clock::of_picture(&events(&steady)).0.is_time());
+        let paused: Vec<i64> = (0..100).map(|n| if n < 10 { n } else { n + 500 }).collect();
+        let paused = events(&paused);
+        let (clock, pause) = Clock::of_picture(&paused);
+        assert_eq!((clock.is_time(), clock.end(), pause), (false, 100, 501));
+        assert!(Clock::of(&paused).is_time());
+        assert!(Clock::of_picture(&events(&[0, 1, 500])).0.is_time(), "too few to matter");
     }
 
     #[test]

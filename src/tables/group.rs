@@ -54,7 +54,9 @@ impl GroupKey {
         self.module.clone().unwrap_or_else(|| position(trace, self))
     }
 
-    pub(super) fn of_frame(trace: &Trace, id: FrameId) -> Self {
+    /// The frame itself as a group.
+    #[must_use]
+    pub fn of_frame(trace: &Trace, id: FrameId) -> Self {
         let frame = trace.frames.get(id);
         Self {
             file: Some(frame.file),

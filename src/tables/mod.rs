@@ -9,6 +9,7 @@ mod bursts;
 mod categories;
 mod causes;
 mod clock;
+mod flame;
 mod flushes;
 mod fragmentation;
 mod frames;
@@ -39,6 +40,7 @@ mod readings;
 mod stack_totals;
 mod staircase;
 mod step_growth;
+mod step_curve;
 mod step_lines;
 mod steps;
 mod streams;
@@ -66,6 +68,7 @@ pub use categories::{
 };
 pub use causes::{Causes, causes};
 pub use clock::Clock;
+pub use flame::{Flame, FlameExtent, FlameNode, FlamePart, flame};
 pub use flushes::{Flush, FlushKind, flushes, is_collecting};
 pub use fragmentation::{Fragmentation, HoleClass, fragmentation};
 pub use frames::{
@@ -103,6 +106,7 @@ pub use readings::{Difference, Outside, OutsidePoint, Readings, SelfCheck, readi
 pub use stack_totals::{StackTotal, stack_totals};
 pub use staircase::{Staircase, staircase};
 pub use step_growth::{StepLine, each_step_line};
+pub use step_curve::{StepColumn, StepCurve, step_curve};
 pub use step_lines::step_lines;
 pub use steps::{StepRow, StepSource, StepTable, backward_steps, steps};
 pub use streams::{StreamUse, Streams, streams};

@@ -2,10 +2,19 @@
 
 use crate::sandbox::Sandbox;
 
-const REPORT: [&str; 5] = ["fragmentation.svg", "report.html", "report.json", "report.md", "timeline.svg"];
+const REPORT: [&str; 8] = [
+    "flamegraph.svg",
+    "fragmentation.svg",
+    "report.html",
+    "report.json",
+    "report.md",
+    "segments.svg",
+    "steps.svg",
+    "timeline.svg",
+];
 
 #[test]
-fn a_report_is_five_files_and_a_word_on_each() {
+fn a_report_is_eight_files_and_a_word_on_each() {
     let sandbox = Sandbox::with_snapshot("cnn.pickle");
     let run = sandbox.run(&["analyze", "cnn.pickle", "-o", "new/report", "--device", "0"]).ends_with(0);
     assert_eq!(run.stdout, "");
@@ -15,7 +24,7 @@ fn a_report_is_five_files_and_a_word_on_each() {
         let line = run.stderr.lines().find(|line| line.starts_with(&format!("Wrote {name} (")));
         assert!(line.is_some_and(|line| line.ends_with("B)")), "{name}: {run:?}");
     }
-    assert_eq!(run.stderr.lines().count(), 5, "{run:?}");
+    assert_eq!(run.stderr.lines().count(), REPORT.len(), "{run:?}");
 }
 
 #[test]

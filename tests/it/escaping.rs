@@ -139,7 +139,7 @@ fn hostile_names_are_text_in_every_report_file() {
     assert!(markdown.contains("alert('f')"), "the name is still shown:\n{markdown}");
     assert!(!markdown.contains("[link]("), "a name became a link:\n{markdown}");
     assert_table_rows(&markdown);
-    for picture in ["timeline.svg", "fragmentation.svg"] {
+    for picture in ["timeline.svg", "fragmentation.svg", "segments.svg", "flamegraph.svg"] {
         let svg = read(picture);
         assert_harmless(picture, &svg);
         assert_well_formed(picture, &svg);

@@ -27,6 +27,7 @@ mod oomlog;
 mod page;
 mod peak;
 mod pickles;
+mod pictures;
 mod program;
 mod properties;
 mod recorded;

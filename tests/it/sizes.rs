@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use memlab::analysis::{self, Options};
-use memlab::report::{MarkdownOptions, fragmentation_svg, markdown, timeline_svg};
+use memlab::report::{MarkdownOptions, PICTURE_KINDS, markdown, picture_svg};
 
 use crate::escaping::assert_well_formed;
 use crate::inputs::{analyzed_path, recordings};
@@ -24,10 +24,8 @@ fn assert_sizes(path: &Path) {
         let timeline = &device.timeline;
         assert_eq!(highest(&timeline.allocated), device.peak.allocated_bytes, "{name}: the peak is drawn");
         assert_eq!(highest(&timeline.reserved), device.peak.reserved_bytes, "{name}: the peak is drawn");
-        for (what, svg) in [
-            ("timeline", timeline_svg(&report, device)),
-            ("fragmentation", fragmentation_svg(&report, device)),
-        ] {
+        for what in PICTURE_KINDS {
+            let Some(svg) = picture_svg(what, &report, device) else { continue };
             assert!(svg.len() < SVG_BYTES, "{name}: {what} of {} bytes", svg.len());
             assert_well_formed(&format!("{what} of {name}"), &svg);
         }

@@ -58,7 +58,7 @@ fn report_of(traces: Vec<TraceReport>) -> Report {
 /// Before the work: can the folder be written to, and is nothing in the way?
 fn check(folder: &Path, overwrite: bool) -> anyhow::Result<()> {
     output::check_folder(folder)?;
-    let pictures = ["timeline", "fragmentation"].map(|kind| report::picture_name(kind, 0));
+    let pictures = report::PICTURE_KINDS.map(|kind| report::picture_name(kind, 0));
     for name in
         ["report.html", "report.md", "report.json"].into_iter().chain(pictures.iter().map(String::as_str))
     {
@@ -103,9 +103,12 @@ fn files(trace: &TraceReport, pages: &[PageDevice], analysis: &AnalysisArgs) -> 
         ("report.json".to_owned(), report::json(&report_of(vec![trace.clone()]))),
     ];
     for device in &trace.devices {
-        let name = |kind| report::picture_name(kind, device.device);
-        files.push((name("timeline"), report::timeline_svg(trace, device)));
-        files.push((name("fragmentation"), report::fragmentation_svg(trace, device)));
+        for kind in report::PICTURE_KINDS {
+            // A picture with nothing in it is not written; the page says why.
+            if let Some(svg) = report::picture_svg(kind, trace, device) {
+                files.push((report::picture_name(kind, device.device), svg));
+            }
+        }
     }
     files
 }

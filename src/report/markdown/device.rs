@@ -27,7 +27,7 @@ pub(super) fn device(page: &mut Page, device: &DeviceReport, pictures: bool) {
     pools(page, &device.pools, room / 8);
     steps(page, &device.steps, room / 8);
     if pictures {
-        images(page, device.device);
+        images(page, device);
     }
 }
 
@@ -363,10 +363,24 @@ fn step_row(shown: &Shown) -> Vec<String> {
     }
 }
 
-fn images(page: &mut Page, device: u32) {
-    let (timeline, fragmentation) =
-        (super::picture_name("timeline", device), super::picture_name("fragmentation", device));
-    page.block(&format!(
-        "![Allocated memory by line over time]({timeline})\n\n![Reserved memory and its holes over time]({fragmentation})"
-    ));
+/// The pictures beside the page, and why one is missing.
+fn images(page: &mut Page, device: &DeviceReport) {
+    let has_steps = !device.pictures.steps.columns.is_empty();
+    let shown = [
+        ("timeline", "Allocated memory by line over time"),
+        ("segments", "The allocator's segments to scale"),
+        ("flamegraph", "What was live at the peak, by stack"),
+        ("steps", "Allocated memory by step"),
+        ("fragmentation", "Reserved memory and its holes over time"),
+    ];
+    page.heading(3, "Pictures");
+    let images: Vec<String> = shown
+        .into_iter()
+        .filter(|(kind, _)| *kind != "steps" || has_steps)
+        .map(|(kind, what)| format!("![{what}]({})", super::picture_name(kind, device.device)))
+        .collect();
+    page.block(&images.join("\n\n"));
+    if !has_steps {
+        page.block("No steps were found, so there is no picture of them.");
+    }
 }

@@ -32,6 +32,11 @@ impl Ticks {
         while end / step >= 8.0 {
             step *= 2.0;
         }
+        // A quarter of a unit would be 256, 512, 768, 1024 of the smaller one.
+        let unit = 1024f64.powf((end.max(1.0).log2() / 10.0).floor());
+        if step * 4.0 == unit {
+            step *= 2.0;
+        }
         // Half a unit still reads better than 512 of the smaller one.
         let size = ((step * 2.0).log2() / 10.0).floor().clamp(0.0, 6.0);
         Self::new(end, step, 1024f64.powf(size), SIZES[size as usize])
@@ -86,7 +91,8 @@ mod tests {
     #[test]
     fn bytes_step_in_powers_of_two() {
         assert_eq!(texts(&Ticks::bytes(274.0 * MIB)), ["0", "64 MiB", "128 MiB", "192 MiB", "256 MiB"]);
-        assert_eq!(texts(&Ticks::bytes(1500.0 * MIB))[1], "256 MiB");
+        assert_eq!(texts(&Ticks::bytes(1500.0 * MIB)), ["0", "0.5 GiB", "1.0 GiB"]);
+        assert_eq!(texts(&Ticks::bytes(1000.0 * MIB))[1], "128 MiB");
         assert_eq!(texts(&Ticks::bytes(2300.0 * MIB)), ["0", "0.5 GiB", "1.0 GiB", "1.5 GiB", "2.0 GiB"]);
         assert_eq!(texts(&Ticks::bytes(80.0 * 1024.0 * MIB))[1], "16 GiB");
         assert_eq!(Ticks::bytes(u64::MAX as f64).at.len(), 5);

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::palette::{Ink, STYLE, hex};
+use super::palette::{Ink, hex, style};
 use crate::report::escape::xml;
 
 /// Tooltips by role, in the order in which the elements are drawn.
@@ -80,7 +80,7 @@ fn open(svg: &mut String, attributes: &str, title: &str, description: &str) {
     let title = xml(title);
     svg.extend(["<svg role=\"img\" aria-label=\"", &title, "\" ", attributes, "\n"]);
     svg.extend(["<title>", &title, "</title>\n<desc>", &xml(description), "</desc>\n"]);
-    svg.extend(["<style>\n", STYLE, "</style>\n"]);
+    svg.extend(["<style>\n", &style(&[]), "</style>\n"]);
 }
 
 /// The element with its class, and less what is the default anyway.
@@ -113,9 +113,9 @@ mod tests {
     use super::*;
 
     const PLOTTED: &str = "<svg width=\"10\">\n\
-        <rect x=\"1\" opacity=\"1\" fill=\"#CF222E\" stroke=\"none\"/>\n\
+        <rect x=\"1\" opacity=\"1\" fill=\"#B3261E\" stroke=\"none\"/>\n\
         <line opacity=\"1\" stroke=\"#6E7781\"/>\n<line opacity=\"0.5\" stroke=\"#6E7781\"/>\n\
-        <text x=\"1\" opacity=\"1\" fill=\"#CF222E\">\na &lt; b\n</text>\n</svg>\n";
+        <text x=\"1\" opacity=\"1\" fill=\"#B3261E\">\na &lt; b\n</text>\n</svg>\n";
 
     #[test]
     fn shapes_get_class_and_tooltip_in_drawing_order() {
@@ -130,10 +130,10 @@ mod tests {
             )
         );
         assert!(svg.contains(
-            "<rect class=\"oom\" x=\"1\" fill=\"#CF222E\" stroke=\"none\"><title>OOM &lt;1&gt;</title></rect>"
+            "<rect class=\"oom\" x=\"1\" fill=\"#B3261E\" stroke=\"none\"><title>OOM &lt;1&gt;</title></rect>"
         ));
         assert!(svg.contains("<line class=\"step\" stroke=\"#6E7781\"><title>step 0</title></line>"));
         assert!(svg.contains("opacity=\"0.5\" stroke=\"#6E7781\"><title>step 1</title></line>"));
-        assert!(svg.contains("<text class=\"oom\" x=\"1\" fill=\"#CF222E\">a &lt; b</text>\n</svg>\n"));
+        assert!(svg.contains("<text class=\"oom\" x=\"1\" fill=\"#B3261E\">a &lt; b</text>\n</svg>\n"));
     }
 }

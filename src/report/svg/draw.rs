@@ -13,16 +13,14 @@ use super::legend;
 use super::marks;
 use super::outline::{Grid, outline};
 use super::palette::{AXIS, GRID, Ink, MUTED, PANEL, ROLES, TEXT};
-use super::picture::{COLUMNS, HEIGHT, LEFT, Layer, Picture, ROWS, TOP, WIDTH};
+use super::picture::{COLUMNS, LEFT, Layer, Picture, SIDE, TOP, WIDTH, X_LABELS};
 use super::scale::Scale;
+use super::sheet::{SUBTITLE_CHARACTERS, TEXT_SIZE};
 use crate::report::escape::{keep_end, keep_start, terminal};
 
 pub(super) type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 pub(super) type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Scale, Scale>>;
-
-/// Room for axis texts below and beside the plot.
-const X_LABELS: i32 = 44;
 
 /// The picture as SVG text.
 pub(super) fn render(picture: &Picture<'_>) -> String {
@@ -32,7 +30,8 @@ pub(super) fn render(picture: &Picture<'_>) -> String {
         tooltips.know(ink);
     }
     {
-        let canvas = SVGBackend::with_string(&mut plotted, (WIDTH as u32, HEIGHT as u32)).into_drawing_area();
+        let size = (WIDTH as u32, picture.height() as u32);
+        let canvas = SVGBackend::with_string(&mut plotted, size).into_drawing_area();
         draw(&canvas, picture, &mut tooltips).expect("drawing into a string does not fail");
     }
     decorate(&plotted, &picture.title, &picture.description, tooltips)
@@ -40,19 +39,25 @@ pub(super) fn render(picture: &Picture<'_>) -> String {
 
 fn draw(canvas: &Canvas<'_>, picture: &Picture<'_>, tooltips: &mut Tooltips) -> Drawn {
     canvas.fill(&PANEL.colour)?;
-    text(canvas, &keep_start(&terminal(&picture.title), 100), (16, 12), 18, TEXT, HPos::Left)?;
-    text(canvas, &keep_start(&terminal(&picture.subtitle), 130), (16, 36), 14, MUTED, HPos::Left)?;
+    text(canvas, &keep_start(&terminal(&picture.title), 90), (SIDE, 12), 19, TEXT, HPos::Left)?;
+    text(
+        canvas,
+        &keep_start(&terminal(&picture.subtitle), SUBTITLE_CHARACTERS),
+        (SIDE, 38),
+        TEXT_SIZE,
+        MUTED,
+        HPos::Left,
+    )?;
     let grid = picture.grid();
-    let across = Scale::new(COLUMNS, grid.x_end, &picture.x_ticks(&grid));
-    let up = Scale::new(ROWS, grid.y_end, &Ticks::bytes(grid.y_end));
-    let plot = canvas.clone().shrink((0, TOP), (LEFT + COLUMNS, ROWS + X_LABELS));
+    let (across, x_name) = picture.x_axis(&grid);
+    let up = Scale::new(picture.rows(), grid.y_end, &Ticks::bytes(grid.y_end));
+    let plot = canvas.clone().shrink((0, TOP), (LEFT + COLUMNS, picture.rows() + X_LABELS));
     let mut chart = ChartBuilder::on(&plot)
         .x_label_area_size(X_LABELS)
         .y_label_area_size(LEFT)
         .build_cartesian_2d(across, up)?;
     layers(&mut chart, picture, &grid, tooltips)?;
-    let x_name = if picture.timeline.x_is_time { "time since the first event" } else { "events" };
-    axes(&mut chart, x_name)?;
+    axes(&mut chart, &x_name)?;
     curves(&mut chart, picture, &grid, tooltips)?;
     marks::draw(canvas, picture, &grid, tooltips)?;
     legend::draw(canvas, picture)?;
@@ -61,7 +66,7 @@ fn draw(canvas: &Canvas<'_>, picture: &Picture<'_>, tooltips: &mut Tooltips) -> 
 
 /// Grid lines lie over the layers, faintly, so that values can be read there too.
 fn axes(chart: &mut Chart<'_, '_>, x_name: &str) -> Drawn {
-    let label = label_style(12, MUTED);
+    let label = label_style(TEXT_SIZE, MUTED);
     chart
         .configure_mesh()
         .bold_line_style(GRID.colour.mix(0.55))

@@ -6,7 +6,7 @@
 use super::palette::{
     ALLOCATED, Ink, OTHER_STREAM, PENDING, PRIVATE_POOL, RELEASABLE, RESERVED, ROUNDING, STRANDED,
 };
-use super::picture::{Curve, Layer, Picture, near_device_bytes};
+use super::picture::{Curve, Layer, Note, Picture, near_device_bytes};
 use crate::report::types::{ByCause, DeviceReport, Fragmentation, Timeline, TraceReport};
 use crate::report::verdict;
 use crate::units::{Bytes, percent};
@@ -29,6 +29,7 @@ pub(super) fn picture<'a>(trace: &TraceReport, device: &'a DeviceReport) -> Pict
         layers: layers(timeline),
         curves: vec![reserved(timeline)],
         device_bytes: near_device_bytes(device.total_bytes, timeline),
+        across: None,
     }
 }
 
@@ -68,7 +69,8 @@ fn layers(timeline: &Timeline) -> Vec<Layer> {
 
 fn layer(name: &str, ink: Ink, values: Vec<u64>) -> Layer {
     let most = values.iter().copied().max().unwrap_or(0);
-    let note = format!("at most {}, {} at the end", Bytes(most), Bytes(values.last().copied().unwrap_or(0)));
+    let at_end = Bytes(values.last().copied().unwrap_or(0));
+    let note = Note::bytes(most, &format!("most, {at_end} at the end"));
     Layer { name: name.to_owned(), note, values, ink }
 }
 
@@ -76,7 +78,7 @@ fn reserved(timeline: &Timeline) -> Curve {
     let most = timeline.reserved.iter().copied().max().unwrap_or(0);
     Curve {
         name: "reserved".to_owned(),
-        note: format!("at most {}", Bytes(most)),
+        note: Note::bytes(most, "at most"),
         values: timeline.reserved.clone(),
         ink: RESERVED,
         width: 2,

@@ -1,6 +1,7 @@
 //! The legend: beside the plot, never on it, in the order of the stack from the top.
 //!
-//! Owns its rows and how they shrink when there are many.
+//! Owns its rows, their height, and how names and figures stand in them: a name, and below it the bytes, ending at
+//! one place in all rows, with a word on them.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
@@ -8,74 +9,95 @@ use plotters::style::text_anchor::HPos;
 use super::draw::{Canvas, Drawn, text};
 use super::marks::MOST_STEPS;
 use super::palette::{DEVICE, Ink, MUTED, STEP, TEXT};
-use super::picture::{COLUMNS, HEIGHT, LEFT, Picture, TOP};
-use crate::report::escape::{keep_end, keep_start, terminal};
-use crate::units::{Bytes, Count};
+use super::picture::{LEGEND_X, Note, Picture, TOP};
+use super::sheet::TEXT_SIZE;
+use crate::report::escape::{keep_start, short_name, terminal};
+use crate::units::Count;
 
-const X: i32 = LEFT + COLUMNS + 18;
-const TEXT_X: i32 = X + 22;
+/// Height of a row: two lines of text.
+pub(super) const ROW: i32 = 34;
+/// Where the bytes of a row end, from the left edge of the legend.
+pub(super) const BYTES_END: f64 = 84.0;
+const TEXT_X: i32 = LEGEND_X + 22;
 const NAME_CHARACTERS: usize = 34;
-const NOTE_CHARACTERS: usize = 40;
+const NOTE_CHARACTERS: usize = 27;
 
-enum Swatch {
+/// What stands before a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Swatch {
     Band,
     Line(u32),
+    /// A band under the hatch of what waits.
+    Hatch,
+    /// A broken edge.
+    Edge,
+    None,
 }
 
-struct Entry {
-    swatch: Swatch,
-    ink: Ink,
-    name: String,
-    note: String,
+/// A row of a legend.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) swatch: Swatch,
+    pub(super) ink: Ink,
+    pub(super) name: String,
+    pub(super) bytes: String,
+    pub(super) note: String,
+}
+
+impl Row {
+    fn new(swatch: Swatch, ink: Ink, name: &str, note: &Note) -> Self {
+        Self { swatch, ink, name: name.to_owned(), bytes: note.figure.clone(), note: note.text.clone() }
+    }
+}
+
+/// A name as long as a row.
+pub(super) fn name(name: &str) -> String {
+    short_name(&terminal(name), NAME_CHARACTERS).into_owned()
 }
 
 /// Draws the legend of `picture`.
 pub(super) fn draw(canvas: &Canvas<'_>, picture: &Picture<'_>) -> Drawn {
-    let entries = entries(picture);
-    let room = HEIGHT - 12 - TOP;
-    let height = (room / (entries.len() as i32).max(1)).clamp(12, 34);
-    for (index, entry) in entries.iter().enumerate() {
-        draw_entry(canvas, entry, TOP + index as i32 * height, height)?;
+    for (index, row) in rows(picture).iter().enumerate() {
+        draw_row(canvas, row, TOP + index as i32 * ROW)?;
     }
     Ok(())
 }
 
-fn entries(picture: &Picture<'_>) -> Vec<Entry> {
-    let mut entries = Vec::new();
+/// How high the legend of `picture` is.
+pub(super) fn height(picture: &Picture<'_>) -> i32 {
+    rows(picture).len() as i32 * ROW
+}
+
+fn rows(picture: &Picture<'_>) -> Vec<Row> {
+    let mut rows = Vec::new();
     if let Some(total) = picture.device_bytes {
-        let (name, note) = ("size of the device".to_owned(), Bytes(total).to_string());
-        entries.push(Entry { swatch: Swatch::Line(1), ink: DEVICE, name, note });
+        rows.push(Row::new(Swatch::Line(1), DEVICE, "size of the device", &Note::bytes(total, "")));
     }
     for curve in picture.curves.iter().rev() {
-        let (name, note) = (curve.name.clone(), curve.note.clone());
-        entries.push(Entry { swatch: Swatch::Line(curve.width), ink: curve.ink, name, note });
+        rows.push(Row::new(Swatch::Line(curve.width), curve.ink, &curve.name, &curve.note));
     }
     for layer in picture.layers.iter().rev() {
-        let (name, note) = (layer.name.clone(), layer.note.clone());
-        entries.push(Entry { swatch: Swatch::Band, ink: layer.ink, name, note });
+        rows.push(Row::new(Swatch::Band, layer.ink, &layer.name, &layer.note));
     }
     let steps = picture.marks("step").len();
     if steps > 0 && steps <= MOST_STEPS {
-        let note = format!("{} begin above the plot", Count(steps as u64));
-        entries.push(Entry { swatch: Swatch::Line(1), ink: STEP, name: "steps".to_owned(), note });
+        let note = Note { figure: Count(steps as u64).to_string(), text: "begin above the plot".to_owned() };
+        rows.push(Row::new(Swatch::Line(1), STEP, "steps", &note));
     }
-    entries
+    rows
 }
 
-fn draw_entry(canvas: &Canvas<'_>, entry: &Entry, y: i32, height: i32) -> Drawn {
-    match entry.swatch {
-        Swatch::Band => {
-            canvas.draw(&Rectangle::new([(X, y + 1), (X + 14, y + 12)], entry.ink.colour.filled()))?;
-        }
-        Swatch::Line(width) => {
-            let style = entry.ink.colour.stroke_width(width);
-            canvas.draw(&PathElement::new([(X, y + 7), (X + 14, y + 7)], style))?;
-        }
+fn draw_row(canvas: &Canvas<'_>, row: &Row, y: i32) -> Drawn {
+    let x = LEGEND_X;
+    if let Swatch::Line(width) = row.swatch {
+        let style = row.ink.colour.stroke_width(width);
+        canvas.draw(&PathElement::new([(x, y + 7), (x + 14, y + 7)], style))?;
+    } else {
+        canvas.draw(&Rectangle::new([(x, y + 1), (x + 14, y + 12)], row.ink.colour.filled()))?;
     }
-    text(canvas, &keep_end(&terminal(&entry.name), NAME_CHARACTERS), (TEXT_X, y), 12, TEXT, HPos::Left)?;
-    if height >= 25 && !entry.note.is_empty() {
-        let note = keep_start(&terminal(&entry.note), NOTE_CHARACTERS).into_owned();
-        text(canvas, &note, (TEXT_X, y + 14), 11, MUTED, HPos::Left)?;
-    }
-    Ok(())
+    text(canvas, &name(&row.name), (TEXT_X, y), TEXT_SIZE, TEXT, HPos::Left)?;
+    let end = x + BYTES_END as i32;
+    text(canvas, &row.bytes, (end, y + 16), TEXT_SIZE, MUTED, HPos::Right)?;
+    let note = keep_start(&terminal(&row.note), NOTE_CHARACTERS).into_owned();
+    text(canvas, &note, (end + 12, y + 16), TEXT_SIZE, MUTED, HPos::Left)
 }

@@ -10,7 +10,8 @@ use super::decorate::Tooltips;
 use super::draw::{Canvas, Drawn, text};
 use super::outline::Grid;
 use super::palette::{DEVICE, Ink, OOM, PEAK, STEP};
-use super::picture::{COLUMNS, LEFT, Picture, ROWS, TOP};
+use super::picture::{COLUMNS, LEFT, Picture, TOP};
+use super::sheet::TEXT_SIZE;
 use crate::report::escape::{keep_start, terminal};
 use crate::report::types::TimelineMark;
 use crate::units::Bytes;
@@ -80,7 +81,7 @@ fn device(canvas: &Canvas<'_>, picture: &Picture<'_>, grid: &Grid, tooltips: &mu
     let Some(total) = picture.device_bytes else {
         return Ok(());
     };
-    let y = TOP + ROWS - (total as f64 / grid.y_end * f64::from(ROWS)).round() as i32;
+    let y = TOP + (grid.rows - total as f64 / grid.y_end * grid.rows).round() as i32;
     tooltips.add(DEVICE, format!("size of the device: {}", Bytes(total)));
     canvas.draw(&PathElement::new([(LEFT, y), (LEFT + COLUMNS, y)], DEVICE.colour.stroke_width(1)))
 }
@@ -102,7 +103,7 @@ fn moment(
         Side::Right => (x + 6, HPos::Left),
         Side::Left => (x - 6, HPos::Right),
     };
-    text(canvas, &shown, (beside, y), 12, ink, anchor)?;
+    text(canvas, &shown, (beside, y), TEXT_SIZE, ink, anchor)?;
     line(canvas, mark, ink, grid, y + 1, tooltips)
 }
 
@@ -116,7 +117,7 @@ fn line(
 ) -> Drawn {
     let x = column(mark, grid);
     tooltips.add(ink, terminal(&mark.label).into_owned());
-    canvas.draw(&PathElement::new([(x, top), (x, TOP + ROWS)], ink.colour.stroke_width(2)))
+    canvas.draw(&PathElement::new([(x, top), (x, TOP + grid.rows as i32)], ink.colour.stroke_width(2)))
 }
 
 /// Where a label stands from its mark: towards the middle of the plot.

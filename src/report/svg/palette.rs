@@ -1,7 +1,12 @@
-//! Colours of the pictures, each with the class that a dark page restyles.
+//! Colours of the pictures, each with its class and what it turns into on a dark page.
 //!
-//! Every role has a colour of its own: `decorate` recognises by it what plotters drew. A picture brings its
-//! own panel, so it can be read on any page; where the viewer prefers dark, panel and ink change together.
+//! The colours of lines are those of the pages (`report/assets/tokens.css`): a line is drawn in the colour of
+//! its rank in the table of lines, in every picture. Every role has a colour of its own: `decorate` recognises
+//! by it what plotters drew. A picture brings its own panel, so it can be read on any page; where the viewer
+//! prefers dark, panel and ink change together. What is told apart by colour alone is told apart by people who
+//! see colours differently too (a test looks with their eyes).
+
+use std::fmt::Write as _;
 
 use plotters::style::RGBColor;
 
@@ -10,53 +15,65 @@ use plotters::style::RGBColor;
 pub(super) struct Ink {
     /// As drawn, and as shown on a light page.
     pub(super) colour: RGBColor,
+    /// On a dark page.
+    pub(super) dark: RGBColor,
     /// Class of the elements drawn with it.
     pub(super) class: &'static str,
 }
 
-const fn ink(class: &'static str, red: u8, green: u8, blue: u8) -> Ink {
-    Ink { colour: RGBColor(red, green, blue), class }
+const fn rgb(hex: u32) -> RGBColor {
+    RGBColor((hex >> 16) as u8, (hex >> 8) as u8, hex as u8)
 }
 
-pub(super) const PANEL: Ink = ink("panel", 0xff, 0xff, 0xff);
-pub(super) const TEXT: Ink = ink("ink", 0x1f, 0x23, 0x28);
-pub(super) const MUTED: Ink = ink("muted", 0x59, 0x63, 0x6e);
-pub(super) const GRID: Ink = ink("grid", 0xd8, 0xde, 0xe4);
-pub(super) const AXIS: Ink = ink("axis", 0x81, 0x8b, 0x98);
-pub(super) const FREE: Ink = ink("free", 0xe6, 0xea, 0xef);
-pub(super) const RESERVED: Ink = ink("reserved", 0x24, 0x29, 0x2f);
-pub(super) const DEVICE: Ink = ink("device", 0x8c, 0x4a, 0x02);
-pub(super) const PEAK: Ink = ink("peak", 0x09, 0x59, 0xc8);
-pub(super) const OOM: Ink = ink("oom", 0xcf, 0x22, 0x2e);
-pub(super) const STEP: Ink = ink("step", 0x6e, 0x77, 0x81);
-pub(super) const OTHER: Ink = ink("other", 0x9a, 0xa4, 0xaf);
-pub(super) const UNKNOWN: Ink = ink("unknown", 0xc1, 0xc9, 0xd2);
-pub(super) const ALLOCATED: Ink = ink("allocated", 0x4f, 0x7f, 0xb5);
-pub(super) const PENDING: Ink = ink("pending", 0xb0, 0x7a, 0xb8);
-pub(super) const ROUNDING: Ink = ink("rounding", 0xa3, 0xbd, 0xd8);
-pub(super) const STRANDED: Ink = ink("stranded", 0xe0, 0x6c, 0x55);
-pub(super) const OTHER_STREAM: Ink = ink("otherstream", 0xd8, 0x9c, 0x3e);
-pub(super) const PRIVATE_POOL: Ink = ink("private", 0x5f, 0x96, 0xa3);
-pub(super) const RELEASABLE: Ink = ink("releasable", 0x8f, 0xc0, 0x8a);
+const fn ink(class: &'static str, light: u32, dark: u32) -> Ink {
+    Ink { colour: rgb(light), dark: rgb(dark), class }
+}
 
-/// Bands of lines, bottom first; neighbours differ in brightness as well as in hue.
-pub(super) const BANDS: [Ink; 12] = [
-    ink("b0", 0x4e, 0x79, 0xa7),
-    ink("b1", 0xf2, 0x8e, 0x2b),
-    ink("b2", 0x3f, 0x8f, 0x5b),
-    ink("b3", 0xed, 0xc9, 0x48),
-    ink("b4", 0xa0, 0x63, 0x93),
-    ink("b5", 0x76, 0xb7, 0xb2),
-    ink("b6", 0x9c, 0x75, 0x5f),
-    ink("b7", 0xff, 0x9d, 0xa7),
-    ink("b8", 0x2f, 0x6f, 0x8f),
-    ink("b9", 0xb6, 0xd0, 0x7a),
-    ink("b10", 0x7b, 0x62, 0xc0),
-    ink("b11", 0xd9, 0xb3, 0x8c),
+pub(super) const PANEL: Ink = ink("panel", 0xff_ff_ff, 0x0d_11_17);
+pub(super) const TEXT: Ink = ink("ink", 0x1f_23_28, 0xe6_ed_f3);
+pub(super) const MUTED: Ink = ink("muted", 0x59_63_6e, 0x9d_a7_b3);
+pub(super) const GRID: Ink = ink("grid", 0xd8_de_e4, 0x26_2c_36);
+pub(super) const AXIS: Ink = ink("axis", 0x81_8b_98, 0x6e_76_81);
+pub(super) const FREE: Ink = ink("free", 0xe6_ea_ef, 0x21_26_2d);
+pub(super) const RESERVED: Ink = ink("reserved", 0x24_29_2f, 0xf0_f6_fc);
+pub(super) const DEVICE: Ink = ink("device", 0x8c_4a_02, 0xf0_b0_72);
+pub(super) const PEAK: Ink = ink("peak", 0x09_59_c8, 0x79_b8_ff);
+pub(super) const OOM: Ink = ink("oom", 0xb3_26_1e, 0xff_8a_80);
+pub(super) const STEP: Ink = ink("step", 0x6e_77_81, 0x8b_94_9e);
+/// Lines without a colour of their own.
+pub(super) const OTHER: Ink = ink("other", 0x9a_a4_af, 0x6e_76_81);
+/// What has no line.
+pub(super) const UNKNOWN: Ink = ink("unknown", 0xc1_c9_d2, 0x48_4f_58);
+/// Freed, waits for a stream.
+pub(super) const WAITING: Ink = ink("waiting", 0x7c_86_92, 0x7c_86_92);
+/// Frames that are no line of the user's.
+pub(super) const LIBRARY: Ink = ink("library", 0xe9_ed_f1, 0x24_2a_32);
+/// What stands above a step's end, up to its peak.
+pub(super) const ABOVE: Ink = ink("above", 0xd3_de_ea, 0x2a_36_46);
+pub(super) const ALLOCATED: Ink = ink("allocated", 0x40_59_b0, 0x40_59_b0);
+pub(super) const PENDING: Ink = ink("pending", 0x80_2f_66, 0x80_2f_66);
+pub(super) const ROUNDING: Ink = ink("rounding", 0x8f_d0_f2, 0x8f_d0_f2);
+pub(super) const STRANDED: Ink = ink("stranded", 0xd9_72_2e, 0xd9_72_2e);
+pub(super) const OTHER_STREAM: Ink = ink("otherstream", 0xf3_d9_6b, 0xf3_d9_6b);
+pub(super) const PRIVATE_POOL: Ink = ink("private", 0x18_94_68, 0x18_94_68);
+pub(super) const RELEASABLE: Ink = ink("releasable", 0xd5_df_d0, 0x36_46_2e);
+
+/// Lines by rank, the one that held most at the peak first. A line beyond is [`OTHER`].
+pub(super) const BANDS: [Ink; 10] = [
+    ink("b0", 0x33_22_88, 0x7b_6f_d0),
+    ink("b1", 0x88_cc_ee, 0x88_cc_ee),
+    ink("b2", 0xcc_66_77, 0xcc_66_77),
+    ink("b3", 0xdd_cc_77, 0xdd_cc_77),
+    ink("b4", 0x11_77_33, 0x11_77_33),
+    ink("b5", 0xaa_44_99, 0xaa_44_99),
+    ink("b6", 0x44_aa_99, 0x44_aa_99),
+    ink("b7", 0x88_22_55, 0x88_22_55),
+    ink("b8", 0x99_99_33, 0x99_99_33),
+    ink("b9", 0x66_99_cc, 0x66_99_cc),
 ];
 
 /// Every role that is no band.
-pub(super) const ROLES: [Ink; 20] = [
+pub(super) const ROLES: [Ink; 23] = [
     PANEL,
     TEXT,
     MUTED,
@@ -70,6 +87,9 @@ pub(super) const ROLES: [Ink; 20] = [
     STEP,
     OTHER,
     UNKNOWN,
+    WAITING,
+    LIBRARY,
+    ABOVE,
     ALLOCATED,
     PENDING,
     ROUNDING,
@@ -79,21 +99,64 @@ pub(super) const ROLES: [Ink; 20] = [
     RELEASABLE,
 ];
 
-/// The style sheet of a picture.
-pub(super) const STYLE: &str = "\
-text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif}
+/// The colour of the line of `rank` in the table of lines; `None` is what has no line.
+pub(super) fn of_rank(rank: Option<u32>) -> Ink {
+    rank.map_or(UNKNOWN, |rank| BANDS.get(rank as usize).copied().unwrap_or(OTHER))
+}
+
+/// Whether text on `ink` is read best in white.
+pub(super) fn takes_light_text(ink: Ink) -> bool {
+    let RGBColor(red, green, blue) = ink.colour;
+    let part = |value: u8, weight: f64| (f64::from(value) / 255.0).powf(2.2) * weight;
+    part(red, 0.2126) + part(green, 0.7152) + part(blue, 0.0722) < 0.22
+}
+
+/// The hatch of what waits for a stream: lines that are seen on any colour.
+pub(super) const HATCH: &str = "<defs><pattern id=\"memlab-hatch\" width=\"6\" height=\"6\" \
+    patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect class=\"panel\" width=\"3\" height=\"6\" \
+    fill=\"#FFFFFF\"/></pattern></defs>";
+
+const FIXED: &str = "\
+text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif;font-variant-numeric:tabular-nums}
 .peak{stroke-dasharray:3 3}text.peak,text.oom{font-weight:600}
 .device{stroke-dasharray:9 4}
-@media (prefers-color-scheme: dark){
-.panel{fill:#0d1117}.ink{fill:#e6edf3}text.muted{fill:#9da7b3}text.step{fill:#9da7b3}
-.grid{stroke:#262c36}.axis{stroke:#6e7681}.free{fill:#21262d}line.step,polyline.step{stroke:#8b949e}
-polyline.reserved,line.reserved{stroke:#f0f6fc}
-polyline.device,line.device{stroke:#f0b072}text.device{fill:#f0b072}
-polyline.peak,line.peak{stroke:#79b8ff}text.peak{fill:#79b8ff}
-polyline.oom,line.oom{stroke:#ff7b72}text.oom,polygon.oom{fill:#ff7b72}polygon.peak{fill:#79b8ff}
-rect.other,polygon.other{fill:#6e7681}rect.unknown,polygon.unknown{fill:#484f58}
-}
+text.onlight{fill:#1f2328}text.ondark{fill:#fff}
 ";
+
+/// The style sheet of a picture: the fixed part, and the colours of a dark page. `fills` are roles whose elements
+/// say nothing but their class.
+pub(super) fn style(fills: &[Ink]) -> String {
+    let mut css = FIXED.to_owned();
+    for ink in fills {
+        push(&mut css, format_args!("rect.{}{{fill:{}}}", ink.class, hex(ink.colour)));
+    }
+    css.push_str(
+        "rect.line{fill:none}rect.hatch{fill:url(#memlab-hatch);fill-opacity:.75;pointer-events:none}",
+    );
+    css.push_str("rect.veil{fill-opacity:.6;pointer-events:none}");
+    if !fills.is_empty() {
+        for ink in [TEXT, MUTED, OOM] {
+            push(&mut css, format_args!("text.{}{{fill:{}}}", ink.class, hex(ink.colour)));
+        }
+    }
+    css.push_str("\n@media (prefers-color-scheme: dark){\n");
+    for ink in ROLES.iter().chain(&BANDS).filter(|ink| ink.colour != ink.dark) {
+        let (class, dark) = (ink.class, hex(ink.dark));
+        push(
+            &mut css,
+            format_args!(
+                "rect.{class},polygon.{class},text.{class}{{fill:{dark}}}line.{class},polyline.{class},rect.{class}.line\
+                 {{stroke:{dark}}}\n"
+            ),
+        );
+    }
+    css.push_str("rect.line{fill:none}}\n");
+    css
+}
+
+fn push(text: &mut String, arguments: std::fmt::Arguments<'_>) {
+    text.write_fmt(arguments).expect("writing to a string does not fail");
+}
 
 /// The colour as plotters writes it.
 pub(super) fn hex(colour: RGBColor) -> String {
@@ -101,15 +164,5 @@ pub(super) fn hex(colour: RGBColor) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_two_roles_share_a_colour() {
-        let mut all: Vec<String> = ROLES.iter().chain(&BANDS).map(|ink| hex(ink.colour)).collect();
-        let count = all.len();
-        all.sort();
-        all.dedup();
-        assert_eq!(all.len(), count);
-    }
-}
+#[path = "palette_tests.rs"]
+mod tests;

@@ -4,25 +4,56 @@
 //! plotters nor SVG.
 
 use super::axis::Ticks;
+use super::legend;
 use super::outline::Grid;
 use super::palette::Ink;
+use super::scale::Scale;
 use crate::report::types::{Timeline, TimelineMark};
+use crate::units::Bytes;
 
 pub(super) const WIDTH: i32 = 1000;
-pub(super) const HEIGHT: i32 = 540;
+/// Left edge of title and subtitle.
+pub(super) const SIDE: i32 = 16;
 /// Left edge of the plot.
-pub(super) const LEFT: i32 = 72;
+pub(super) const LEFT: i32 = 80;
 /// Upper edge of the plot.
-pub(super) const TOP: i32 = 94;
-pub(super) const COLUMNS: i32 = 656;
-pub(super) const ROWS: i32 = 392;
+pub(super) const TOP: i32 = 96;
+pub(super) const COLUMNS: i32 = 590;
+/// Left edge of the legend.
+pub(super) const LEGEND_X: i32 = LEFT + COLUMNS + 20;
+/// Room for axis texts below the plot.
+pub(super) const X_LABELS: i32 = 50;
+/// Height of the plot, unless the legend needs more.
+const FEWEST_ROWS: i32 = 392;
+
+/// The second line of a row in the legend.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Note {
+    /// A figure with its unit.
+    pub(super) figure: String,
+    /// What it is.
+    pub(super) text: String,
+}
+
+impl Note {
+    /// A size and a word on it.
+    pub(super) fn bytes(bytes: u64, text: &str) -> Self {
+        Self { figure: Bytes(bytes).to_string(), text: text.to_owned() }
+    }
+}
+
+impl std::fmt::Display for Note {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.figure, self.text)
+    }
+}
 
 /// A filled band.
 pub(super) struct Layer {
     /// Name in the legend.
     pub(super) name: String,
     /// Second line in the legend.
-    pub(super) note: String,
+    pub(super) note: Note,
     /// Bytes at each sample, without the layers below.
     pub(super) values: Vec<u64>,
     pub(super) ink: Ink,
@@ -31,7 +62,7 @@ pub(super) struct Layer {
 /// A line above the layers.
 pub(super) struct Curve {
     pub(super) name: String,
-    pub(super) note: String,
+    pub(super) note: Note,
     pub(super) values: Vec<u64>,
     pub(super) ink: Ink,
     pub(super) width: u32,
@@ -48,6 +79,15 @@ pub(super) struct Picture<'a> {
     pub(super) curves: Vec<Curve>,
     /// Size of the device where it is near enough to be shown.
     pub(super) device_bytes: Option<u64>,
+    /// What the horizontal axis counts, where it is not what the timeline says.
+    pub(super) across: Option<Across>,
+}
+
+/// A horizontal axis of its own.
+pub(super) struct Across {
+    pub(super) name: String,
+    /// Position and text of each tick.
+    pub(super) labels: Vec<(u64, String)>,
 }
 
 impl Picture<'_> {
@@ -62,7 +102,7 @@ impl Picture<'_> {
             x_end: x_end as f64,
             y_end: y_end as f64 * 1.04,
             columns: f64::from(COLUMNS),
-            rows: f64::from(ROWS),
+            rows: f64::from(self.rows()),
         }
     }
 
@@ -79,12 +119,49 @@ impl Picture<'_> {
         edges
     }
 
-    pub(super) fn x_ticks(&self, grid: &Grid) -> Ticks {
-        if self.timeline.x_is_time { Ticks::time(grid.x_end) } else { Ticks::events(grid.x_end) }
+    /// Pixel rows of the plot: enough for the legend beside it.
+    pub(super) fn rows(&self) -> i32 {
+        FEWEST_ROWS.max(legend::height(self) - X_LABELS)
+    }
+
+    /// Height of the whole picture.
+    pub(super) fn height(&self) -> i32 {
+        TOP + self.rows() + X_LABELS + 6
+    }
+
+    /// The horizontal axis and its name.
+    pub(super) fn x_axis(&self, grid: &Grid) -> (Scale, String) {
+        if let Some(across) = &self.across {
+            return (Scale::labelled(COLUMNS, grid.x_end, &across.labels), across.name.clone());
+        }
+        if self.timeline.x_is_time {
+            let name = "time since the first event".to_owned();
+            return (Scale::new(COLUMNS, grid.x_end, &Ticks::time(grid.x_end)), name);
+        }
+        (Scale::new(COLUMNS, grid.x_end, &Ticks::events(grid.x_end)), self.timeline.events_axis())
     }
 
     pub(super) fn marks(&self, kind: &str) -> Vec<&TimelineMark> {
         self.timeline.marks.iter().filter(|mark| mark.kind == kind).collect()
+    }
+}
+
+impl Timeline {
+    /// Name of an axis that counts events, and why it does not count seconds.
+    fn events_axis(&self) -> String {
+        match self.pause_us {
+            0 => "events".to_owned(),
+            pause => {
+                format!("events (not time: one pause of {} would fill most of it)", short_duration(pause))
+            }
+        }
+    }
+}
+
+fn short_duration(us: u64) -> String {
+    match us {
+        0..1_000_000 => format!("{:.0} ms", us as f64 / 1e3),
+        _ => format!("{:.1} s", us as f64 / 1e6),
     }
 }
 

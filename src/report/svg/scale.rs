@@ -22,6 +22,14 @@ impl Scale {
         let place = |at: f64| (at / end * f64::from(pixels)).round() as i32;
         Self { pixels, ticks: ticks.at.iter().map(|&at| (place(at), ticks.text(at))).collect() }
     }
+
+    /// An axis with ticks that know their texts. Ticks of one pixel would be drawn over each other: the first stays.
+    pub(super) fn labelled(pixels: i32, end: f64, labels: &[(u64, String)]) -> Self {
+        let place = |at: u64| (at as f64 / end * f64::from(pixels)).round() as i32;
+        let mut ticks: Vec<_> = labels.iter().map(|(at, text)| (place(*at), text.clone())).collect();
+        ticks.dedup_by_key(|tick| tick.0);
+        Self { pixels, ticks }
+    }
 }
 
 impl Ranged for Scale {

@@ -2,11 +2,11 @@
 //!
 //! Owns the choice of layers, names and notes; `draw` does the drawing.
 
-use super::palette::{BANDS, FREE, Ink, OTHER, PENDING, RESERVED, UNKNOWN};
-use super::picture::{Curve, Layer, Picture, near_device_bytes, peak_sample};
+use super::palette::{BANDS, FREE, Ink, OTHER, RESERVED, UNKNOWN, WAITING};
+use super::picture::{Curve, Layer, Note, Picture, near_device_bytes, peak_sample};
 use crate::report::types::{DeviceReport, Timeline, TraceReport};
 use crate::report::verdict;
-use crate::units::{Bytes, percent};
+use crate::units::percent;
 
 /// The timeline of `device`.
 pub(super) fn picture<'a>(trace: &TraceReport, device: &'a DeviceReport) -> Picture<'a> {
@@ -19,25 +19,26 @@ pub(super) fn picture<'a>(trace: &TraceReport, device: &'a DeviceReport) -> Pict
         layers: layers(timeline),
         curves: vec![reserved(timeline)],
         device_bytes: near_device_bytes(device.total_bytes, timeline),
+        across: None,
     }
 }
 
 fn reserved(timeline: &Timeline) -> Curve {
     Curve {
         name: "reserved".to_owned(),
-        note: format!("at most {}", highest(&timeline.reserved)),
+        note: Note::bytes(highest(&timeline.reserved), "at most"),
         values: timeline.reserved.clone(),
         ink: RESERVED,
         width: 2,
     }
 }
 
-fn highest(values: &[u64]) -> Bytes {
-    Bytes(values.iter().copied().max().unwrap_or(0))
+fn highest(values: &[u64]) -> u64 {
+    values.iter().copied().max().unwrap_or(0)
 }
 
 /// The bands of the timeline, then what is pending and what is unused. The last two bands are the named
-/// remainders; more lines than there are colours join the first of them.
+/// remainders; lines without a colour of their own join the first of them.
 fn layers(timeline: &Timeline) -> Vec<Layer> {
     let count = timeline.bands.len().min(timeline.band_names.len());
     let lines = count.saturating_sub(2);
@@ -51,12 +52,14 @@ fn layers(timeline: &Timeline) -> Vec<Layer> {
                 add(&mut values, &surplus);
                 OTHER
             }
-            index if index < BANDS.len() => BANDS[index],
-            _ => {
-                surplus.resize(values.len().max(surplus.len()), 0);
-                add(&mut surplus, &values);
-                continue;
-            }
+            index => match BANDS.get(timeline.rank(index)) {
+                Some(ink) => *ink,
+                None => {
+                    surplus.resize(values.len().max(surplus.len()), 0);
+                    add(&mut surplus, &values);
+                    continue;
+                }
+            },
         };
         // The remainders always come, but a layer without a byte would only take room in the legend.
         if values.iter().any(|&bytes| bytes > 0) {
@@ -64,10 +67,17 @@ fn layers(timeline: &Timeline) -> Vec<Layer> {
         }
     }
     if timeline.active != timeline.allocated {
-        layers.push(between("freed, waits for a stream", &timeline.active, &timeline.allocated, PENDING));
+        layers.push(between("freed, waits for a stream", &timeline.active, &timeline.allocated, WAITING));
     }
     layers.push(between("reserved, not in use", &timeline.reserved, &timeline.active, FREE));
     layers
+}
+
+impl Timeline {
+    /// Rank of the line of band `index`, by which it is coloured.
+    fn rank(&self, index: usize) -> usize {
+        self.band_ranks.get(index).map_or(index, |&rank| rank as usize)
+    }
 }
 
 fn add(sum: &mut [u64], values: &[u64]) {
@@ -76,19 +86,18 @@ fn add(sum: &mut [u64], values: &[u64]) {
     }
 }
 
-fn note(timeline: &Timeline, values: &[u64]) -> String {
+fn note(timeline: &Timeline, values: &[u64]) -> Note {
     let Some(sample) = peak_sample(timeline) else {
-        return String::new();
+        return Note::default();
     };
     let held = values.get(sample).copied().unwrap_or(0);
-    format!("{} at the peak, {}", Bytes(held), percent(held, timeline.allocated[sample]))
+    Note::bytes(held, &format!("at the peak, {}", percent(held, timeline.allocated[sample])))
 }
 
 /// What stands between two curves.
 fn between(name: &str, upper: &[u64], lower: &[u64], ink: Ink) -> Layer {
     let values: Vec<u64> = upper.iter().zip(lower).map(|(u, l)| u.saturating_sub(*l)).collect();
-    let note = format!("at most {}", highest(&values));
-    Layer { name: name.to_owned(), note, values, ink }
+    Layer { name: name.to_owned(), note: Note::bytes(highest(&values), "at most"), values, ink }
 }
 
 fn describe(device: &DeviceReport) -> String {

@@ -3,10 +3,10 @@
 //! Owns the choice of curves and their common samples; `draw` does the drawing.
 
 use super::palette::{BANDS, RESERVED};
-use super::picture::{Curve, Picture};
+use super::picture::{Curve, Note, Picture};
 use crate::report::types::Timeline;
 use crate::report::whatif::{SettingRow, WhatIfReport};
-use crate::units::Bytes;
+use crate::units::{Bytes, Count};
 
 /// Curves that a picture can tell apart; the rest is in the table.
 const MOST_CURVES: usize = 10;
@@ -36,8 +36,8 @@ pub(super) fn picture<'a>(report: &WhatIfReport, timeline: &'a Timeline) -> Pict
     let curves = rows.iter().enumerate().map(|(index, row)| Curve {
         name: name(row),
         note: match row.oom_event {
-            Some(event) => format!("OOM at event {event}"),
-            None => format!("at most {}", Bytes(row.peak_reserved_bytes)),
+            Some(event) => Note { figure: "OOM".to_owned(), text: format!("at event {}", Count(event)) },
+            None => Note::bytes(row.peak_reserved_bytes, "at most"),
         },
         values: sampled(&row.course, &timeline.x),
         ink: if row.is_recorded { RESERVED } else { BANDS[index % BANDS.len()] },
@@ -51,6 +51,7 @@ pub(super) fn picture<'a>(report: &WhatIfReport, timeline: &'a Timeline) -> Pict
         layers: Vec::new(),
         curves: curves.collect(),
         device_bytes: None,
+        across: None,
     }
 }
 

@@ -58,6 +58,9 @@ pub struct TimelineDataMark {
 pub struct TimelineData {
     /// Whether `x` is in microseconds since the first event (true) or in events (false).
     pub x_is_time: bool,
+    /// Where `x` is in events although there are times: the pause that would fill half of the axis and more, in
+    /// microseconds; else 0.
+    pub pause_us: u64,
     /// The moments.
     pub moments: Vec<Moment>,
     /// Position of each moment, ascending.
@@ -112,7 +115,7 @@ pub fn timeline(
     steps: &StepTable,
     extent: TimelineExtent,
 ) -> TimelineData {
-    let (clock, walk) = (Clock::of(&device.events), Walk::new(history));
+    let ((clock, pause_us), walk) = (Clock::of_picture(&device.events), Walk::new(history));
     let marks = marks(history, steps, clock);
     let wanted: Vec<Moment> = marks
         .iter()
@@ -123,6 +126,7 @@ pub fn timeline(
     let band_of_group = band_of_group(grouping.keys.len(), group_order, extent.bands);
     let mut painter = Painter::new(history, grouping, &band_of_group, extent.bands, &moments);
     walk.run(&mut painter);
+    painter.data.pause_us = pause_us;
     painter.data.finish(clock, moments, history.events, marks, group_order)
 }
 
