@@ -3,6 +3,7 @@
 //! Only this file and those below it know clap's attributes. Nothing here looks at files or at the terminal.
 
 mod check;
+mod diff;
 mod oom;
 mod whatif;
 
@@ -24,6 +25,7 @@ use crate::findings::RULES;
 use crate::tables::{GroupBy, TableFormat};
 
 pub(crate) use check::CheckArgs;
+pub(crate) use diff::DiffArgs;
 pub(crate) use oom::OomArgs;
 pub(crate) use whatif::WhatIfArgs;
 
@@ -99,6 +101,9 @@ pub(crate) enum Command {
     /// Turn a snapshot into a trace or a trace into a snapshot
     #[command(after_help = help::CONVERT)]
     Convert(ConvertArgs),
+    /// Say what differs between two traces, snapshots or reports: by line, category and module
+    #[command(after_help = help::DIFF)]
+    Diff(DiffArgs),
     /// Say what a finding means, when it is made and what to do about it
     #[command(after_help = help::EXPLAIN)]
     Explain(ExplainArgs),

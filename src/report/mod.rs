@@ -7,6 +7,7 @@
 mod categories;
 mod check;
 mod columns;
+mod diff;
 pub mod escape;
 mod explain;
 mod findings_text;
@@ -36,6 +37,11 @@ mod wrap;
 
 pub use categories::{CategoryTable, CategoryTableRow};
 pub use check::{CheckReport, GatePart, GateRow, Outcome, check_junit, check_line, check_text};
+pub use diff::{
+    CategoryDiff, Change, DeviceDiff, DiffInput, DiffPlace, DiffReport, FactDiff, FiguresDiff, FindingDiff,
+    FindingsDiff, FragmentationFigures, LineDiff, LinesSum, ModuleDiff, OomFigures, Sides, StepFigures,
+    diff_html, diff_markdown, diff_text,
+};
 pub use explain::{explain_index, explain_json, explain_text};
 pub use json::{json, pretty};
 pub use lines_table::lines_table;
@@ -48,8 +54,9 @@ pub use recorded::{
 };
 pub use style::Style;
 pub use summary::{SummaryGroup, SummaryRow, SummaryTable, summary_table};
-pub use svg::{fragmentation_svg, timeline_svg, whatif_svg};
+pub use svg::{diff_svg, fragmentation_svg, timeline_svg, whatif_svg};
 pub use text::{text_summary, write_summary};
+pub(crate) use told::line_label;
 pub use types::{
     ByCause, DeviceReport, FindingLine, FindingRow, Four, Fragmentation, FragmentationRow, HistoryRow,
     LineFigures, LineRow, OomRow, PinRow, PoolRow, Report, SCHEMA, StepRow, StepsRow, Timeline, TimelineMark,

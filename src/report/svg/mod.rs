@@ -5,6 +5,7 @@
 
 mod axis;
 mod decorate;
+mod diff;
 mod draw;
 mod fragmentation;
 mod legend;
@@ -15,6 +16,8 @@ mod picture;
 mod scale;
 mod timeline;
 mod whatif;
+
+pub use diff::diff_svg;
 
 use super::types::{DeviceReport, TraceReport};
 
