@@ -101,7 +101,7 @@ pub(crate) enum Command {
     /// Turn a snapshot into a trace or a trace into a snapshot
     #[command(after_help = help::CONVERT)]
     Convert(ConvertArgs),
-    /// Say what differs between two traces, snapshots or reports: by line, category and module
+    /// Say what differs between two traces, snapshots or reports
     #[command(after_help = help::DIFF)]
     Diff(DiffArgs),
     /// Say what a finding means, when it is made and what to do about it

@@ -105,7 +105,9 @@ pub(crate) fn both<T: Send>(
     let (before, after) = rayon::join(|| one(0), || one(1));
     drop(progress);
     let told = |(result, note): (T, Option<String>)| {
-        note.into_iter().for_each(|note| console.detail(&note));
+        if let Some(note) = note {
+            console.detail(&note);
+        }
         result
     };
     Ok([told(before?), told(after?)])

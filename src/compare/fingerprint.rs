@@ -52,7 +52,7 @@ impl Fingerprint {
             (Some(mine), Some(theirs)) => shared_sizes(mine, theirs),
             _ => ratio(self.mean_bytes(), other.mean_bytes()),
         };
-        (counts + sizes) / 2
+        u64::midpoint(counts, sizes)
     }
 
     fn mean_bytes(&self) -> Option<u64> {
@@ -119,7 +119,7 @@ mod tests {
         let other = print(&[1, 5, 7], &[(512, 1), (4096, 3)]);
         assert_eq!(line.likeness(&other), other.likeness(&line));
         // 2 of 4 hashes; 1 of 6 requests (at most 2 + 1 + 3); 3 of 4 allocations.
-        assert_eq!(line.likeness(&other).score, (6 * 500 + 4 * ((750 + 166) / 2)) / 10);
+        assert_eq!(line.likeness(&other).score, (6 * 500 + 4 * 458) / 10);
     }
 
     #[test]

@@ -48,8 +48,8 @@ type Group = [Vec<usize>; 2];
 pub fn match_lines(before: &[LineTraits], after: &[LineTraits]) -> Vec<LinePair> {
     let mut pairs = Vec::with_capacity(before.len().max(after.len()));
     for [left, right] in groups(before, after).into_values() {
-        let (mut alone, mut new) =
-            (BTreeSet::from_iter(left.iter().copied()), BTreeSet::from_iter(right.iter().copied()));
+        let mut alone: BTreeSet<usize> = left.iter().copied().collect();
+        let mut new: BTreeSet<usize> = right.iter().copied().collect();
         for (one, other) in match_function(before, after, left, right) {
             alone.remove(&one);
             new.remove(&other);

@@ -33,6 +33,9 @@ const MOST_HASHES: usize = 512;
 /// Sizes kept per line.
 const MOST_SIZES: usize = 64;
 
+/// File, line, function.
+type Place<'t> = (Option<&'t str>, Option<u64>, Option<&'t str>);
+
 /// Stacks and sizes of one line, being collected.
 #[derive(Default)]
 struct Collected {
@@ -46,7 +49,7 @@ pub fn line_fingerprints(trace: &Trace, device: &DeviceTrace) -> Vec<LineFingerp
     let facts = stack_facts(trace, &classify_frames(trace));
     let names = frame_names(trace);
     let mut seen = vec![false; trace.stacks.len()];
-    let mut lines: BTreeMap<(Option<&str>, Option<u64>, Option<&str>), Collected> = BTreeMap::new();
+    let mut lines: BTreeMap<Place<'_>, Collected> = BTreeMap::new();
     let events = &device.events;
     for (event, (&action, &stack)) in events.actions.iter().zip(&events.stacks).enumerate() {
         let Some(frame) = facts.get(stack.0 as usize).and_then(|facts| facts.user_frame) else { continue };
@@ -61,14 +64,13 @@ pub fn line_fingerprints(trace: &Trace, device: &DeviceTrace) -> Vec<LineFingerp
             line.stacks.extend(neighbours(trace.stacks.get(stack), &names));
         }
     }
-    let row =
-        |((file, line, function), collected): ((Option<&str>, _, Option<&str>), Collected)| LineFingerprint {
-            file: file.map(str::to_owned),
-            line,
-            function: function.map(str::to_owned),
-            stacks: collected.stacks.into_iter().take(MOST_HASHES).collect(),
-            sizes: most_frequent(collected.sizes),
-        };
+    let row = |((file, line, function), collected): (Place<'_>, Collected)| LineFingerprint {
+        file: file.map(str::to_owned),
+        line,
+        function: function.map(str::to_owned),
+        stacks: collected.stacks.into_iter().take(MOST_HASHES).collect(),
+        sizes: most_frequent(collected.sizes),
+    };
     lines.into_iter().map(row).collect()
 }
 

@@ -173,7 +173,12 @@ fn turned(report: &DiffReport) -> Value {
     fn turn(value: &mut Value) {
         match value {
             Value::Object(object) => {
-                let keys = [("before", "after"), ("before_bytes", "after_bytes"), ("appeared", "vanished")];
+                let keys = [
+                    ("before", "after"),
+                    ("before_bytes", "after_bytes"),
+                    ("appeared", "vanished"),
+                    ("grown", "shrunk"),
+                ];
                 for (one, other) in keys {
                     if let (Some(left), Some(right)) = (object.remove(one), object.remove(other)) {
                         object.insert(one.to_owned(), right);

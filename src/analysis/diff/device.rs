@@ -27,8 +27,8 @@ pub(super) fn compared(pair: Pair<'_>, matching: &Matching, all: bool) -> Device
     DeviceDiff {
         device: pair.after.or(pair.before).map_or(0, |device| device.device),
         indices: each(of, |device| Some(device.device)),
-        peak: each(of, |device| figures::four(device.peak)),
-        end: each(of, |device| figures::four(device.end)),
+        peak: each(of, |device| device.peak),
+        end: each(of, |device| device.end),
         lines: rows,
         lines_unchanged: if all { 0 } else { lines_unchanged },
         lines_moved,

@@ -4,18 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::{CategoryDiff, Change, Four, FragmentationFigures, ModuleDiff, OomFigures, StepFigures};
+use crate::report::{CategoryDiff, Change, FragmentationFigures, ModuleDiff, OomFigures, StepFigures};
 
-use super::side::{SideCategory, SideDevice, SideFigures, SideFour, SideModules};
-
-pub(super) fn four(of: Option<SideFour>) -> Option<Four<Option<u64>>> {
-    of.map(|four| Four {
-        requested_bytes: four.requested_bytes,
-        allocated_bytes: four.allocated_bytes,
-        active_bytes: four.active_bytes,
-        reserved_bytes: four.reserved_bytes,
-    })
-}
+use super::side::{SideCategory, SideDevice, SideFigures, SideModules};
 
 /// Categories of both sides, largest change first. One that a side does not have held nothing there.
 pub(super) fn categories(before: &SideDevice, after: &SideDevice) -> Option<Vec<CategoryDiff>> {

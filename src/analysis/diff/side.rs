@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::model::Trace;
-use crate::report::{Report, SCHEMA, Timeline};
+use crate::report::{Four, Report, SCHEMA, Timeline};
 use crate::tables::{LineFingerprint, line_fingerprints};
 
 use super::super::{Options, analyze_file, check};
@@ -51,8 +51,8 @@ pub(super) struct SideDevice {
     pub(super) device: u32,
     pub(super) name: Option<String>,
     pub(super) total_bytes: Option<u64>,
-    pub(super) peak: Option<SideFour>,
-    pub(super) end: Option<SideFour>,
+    pub(super) peak: Option<Four<Option<u64>>>,
+    pub(super) end: Option<Four<Option<u64>>>,
     pub(super) history: Option<SideHistory>,
     pub(super) group_by: Option<String>,
     pub(super) lines: Option<Vec<SideLine>>,
@@ -63,14 +63,6 @@ pub(super) struct SideDevice {
     pub(super) fragmentation: Option<SideFragmentation>,
     pub(super) steps: Option<SideSteps>,
     pub(super) ooms: Option<Vec<SideOom>>,
-}
-
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-pub(super) struct SideFour {
-    pub(super) requested_bytes: Option<u64>,
-    pub(super) allocated_bytes: Option<u64>,
-    pub(super) active_bytes: Option<u64>,
-    pub(super) reserved_bytes: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -129,6 +121,7 @@ pub(super) struct SideFragmentation {
     pub(super) at_peak: Option<SideMoment>,
 }
 
+#[expect(clippy::struct_field_names, reason = "they are the report's keys")]
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(super) struct SideMoment {
     pub(super) reserved_bytes: Option<u64>,
@@ -259,7 +252,7 @@ fn shape(what: impl std::fmt::Display) -> Error {
 }
 
 fn read(trace: &Value) -> Result<SideReport> {
-    let mut report = SideReport::deserialize(trace).map_err(|error| shape(error))?;
+    let mut report = SideReport::deserialize(trace).map_err(shape)?;
     report.devices.sort_by_key(|device| device.device);
     report.devices.dedup_by_key(|device| device.device);
     Ok(report)

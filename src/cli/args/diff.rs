@@ -12,10 +12,10 @@ use crate::units;
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
     /// Snapshot, trace, or report.json of `memlab analyze`; `-` is standard input
-    #[arg(value_name = "BEFORE", value_hint = ValueHint::FilePath, help_heading = "Input")]
+    #[arg(value_name = "BEFORE", value_hint = ValueHint::FilePath, help_heading = "Input", display_order = 0)]
     pub before: PathBuf,
     /// The other one, of any kind
-    #[arg(value_name = "AFTER", value_hint = ValueHint::FilePath, help_heading = "Input")]
+    #[arg(value_name = "AFTER", value_hint = ValueHint::FilePath, help_heading = "Input", display_order = 1)]
     pub after: PathBuf,
     /// Write it there: diff.md, diff.json, diff.html and pictures into a folder, or one file that ends in .md,
     /// .json or .html

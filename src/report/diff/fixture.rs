@@ -38,13 +38,13 @@ fn line(file: &str, numbers: (Option<u64>, Option<u64>), function: &str, held: (
     }
 }
 
-fn four(allocated: u64, reserved: u64) -> Option<Four<Option<u64>>> {
-    Some(Four {
+fn four(allocated: u64, reserved: u64) -> Four<Option<u64>> {
+    Four {
         requested_bytes: Some((allocated - 1) * MIB),
         allocated_bytes: Some(allocated * MIB),
         active_bytes: Some(allocated * MIB),
         reserved_bytes: Some(reserved * MIB),
-    })
+    }
 }
 
 fn timeline(peak: u64) -> Timeline {
@@ -63,30 +63,22 @@ fn timeline(peak: u64) -> Timeline {
     }
 }
 
-fn step(median: u64, growth: i64) -> Option<StepFigures> {
-    Some(StepFigures {
+fn step(median: u64, growth: i64) -> StepFigures {
+    StepFigures {
         source: "detected".to_owned(),
         count: 12,
         median_peak_bytes: Some(median * MIB),
         max_peak_bytes: Some((median + 2) * MIB),
         median_growth_bytes: Some(growth),
-    })
+    }
 }
 
-/// A run that got smaller and one line moved.
-pub(super) fn diff() -> DiffReport {
-    let input = |path: &str| DiffInput {
-        path: path.to_owned(),
-        kind: "trace",
-        format: Some("torch-snapshot".to_owned()),
-        events: Some(9_000),
-        complete: Some(true),
-    };
+fn device() -> DeviceDiff {
     let held = change(900, 300);
-    let device = DeviceDiff {
+    DeviceDiff {
         indices: Sides { before: Some(0), after: Some(0) },
-        peak: Sides { before: four(1_000, 1_600), after: four(450, 1_000) },
-        end: Sides { before: four(200, 1_600), after: four(200, 1_000) },
+        peak: Sides { before: Some(four(1_000, 1_600)), after: Some(four(450, 1_000)) },
+        end: Sides { before: Some(four(200, 1_600)), after: Some(four(200, 1_000)) },
         lines: vec![
             line("train.py", (Some(10), Some(12)), "step", (900, 300)),
             line("model.py", (None, Some(88)), "forward", (0, 40)),
@@ -127,7 +119,7 @@ pub(super) fn diff() -> DiffReport {
                 ratio: 0.55,
             }),
         },
-        steps: Sides { before: step(990, 1 << 20), after: step(440, 0) },
+        steps: Sides { before: Some(step(990, 1 << 20)), after: Some(step(440, 0)) },
         ooms: Sides {
             before: Some(vec![OomFigures {
                 requested_bytes: Some(64 * MIB),
@@ -138,6 +130,17 @@ pub(super) fn diff() -> DiffReport {
         },
         timelines: Sides { before: timeline(1_000), after: timeline(450) },
         ..DeviceDiff::default()
+    }
+}
+
+/// A run that got smaller and one line moved.
+pub(super) fn diff() -> DiffReport {
+    let input = |path: &str| DiffInput {
+        path: path.to_owned(),
+        kind: "trace",
+        format: Some("torch-snapshot".to_owned()),
+        events: Some(9_000),
+        complete: Some(true),
     };
     let finding = FindingDiff {
         rule: "fragmentation".to_owned(),
@@ -152,7 +155,7 @@ pub(super) fn diff() -> DiffReport {
         tool: "memlab 0.1.0".to_owned(),
         before: input("runs/before.pickle"),
         after: input("runs/after.pickle"),
-        devices: vec![device],
+        devices: vec![device()],
         findings: FindingsDiff { vanished: vec![finding], ..FindingsDiff::default() },
         settings: vec![FactDiff {
             name: "PYTORCH_CUDA_ALLOC_CONF".to_owned(),

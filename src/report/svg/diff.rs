@@ -124,12 +124,19 @@ fn cut_short(svg: &str, device: &DeviceDiff, grid: &Grid) -> String {
             let (points, tail) = rest.split_once('"')?;
             Some((head, points, tail))
         });
-        match points.filter(|_| line.starts_with("<polyline") && line.contains(&colour)) {
+        let is_curve = line.starts_with("<polyline") && line.contains(&colour);
+        match points.filter(|(_, points, _)| is_curve && begins_before(points, LEFT + COLUMNS)) {
             Some((head, points, tail)) => format!("{head} points=\"{}\"{tail}\n", until(points, last)),
             None => format!("{line}\n"),
         }
     };
     svg.lines().map(line).collect()
+}
+
+/// Whether a line begins in the plot; those of the legend do not.
+fn begins_before(points: &str, right: i32) -> bool {
+    let first = points.split_once(',').and_then(|(column, _)| column.parse::<i32>().ok());
+    first.is_some_and(|column| column < right)
 }
 
 /// `points` up to column `last`, where the last value ends.
