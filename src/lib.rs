@@ -3,6 +3,7 @@
 
 pub mod analysis;
 pub mod cli;
+pub mod compare;
 pub mod error;
 pub mod export;
 pub mod findings;

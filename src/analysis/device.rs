@@ -12,8 +12,8 @@ use crate::report::{
     Timeline,
 };
 use crate::tables::{
-    self, Categories, GroupBy, Grouping, INFERENCE_RULE, LINE_RULE, LineTable, MODULE_RULE, StepTable, TimelineExtent,
-    WindowUsage, pools,
+    self, Categories, GroupBy, Grouping, INFERENCE_RULE, LINE_RULE, LineTable, MODULE_RULE, StepTable,
+    TimelineExtent, WindowUsage, pools,
 };
 
 use super::pictures::{self, Ranks};

@@ -6,6 +6,7 @@
 
 mod check;
 mod device;
+mod diff;
 mod export;
 mod export_rows;
 mod export_table;
@@ -20,6 +21,8 @@ mod rows;
 mod whatif;
 
 pub use whatif::{LineChange, WhatIfOptions, whatif};
+
+pub use diff::{DiffOptions, DiffSide, GrowthLimit, diff, report_in};
 
 pub use check::{Baseline, FailOn, Gates, check};
 pub use export::Exporter;

@@ -3,6 +3,7 @@
 //! Only this file and those below it know clap's attributes. Nothing here looks at files or at the terminal.
 
 mod check;
+mod diff;
 mod export;
 mod oom;
 mod report;
@@ -27,6 +28,7 @@ use crate::report::html::blob::Budget;
 use crate::tables::GroupBy;
 
 pub(crate) use check::CheckArgs;
+pub(crate) use diff::DiffArgs;
 pub(crate) use export::{ExportArgs, FormatChoice};
 pub(crate) use oom::OomArgs;
 pub(crate) use report::ReportArgs;
@@ -104,6 +106,9 @@ pub(crate) enum Command {
     /// Turn a snapshot into a trace or a trace into a snapshot
     #[command(after_help = help::CONVERT)]
     Convert(ConvertArgs),
+    /// Say what differs between two traces, snapshots or reports
+    #[command(after_help = help::DIFF)]
+    Diff(DiffArgs),
     /// Say what a finding means, when it is made and what to do about it
     #[command(after_help = help::EXPLAIN)]
     Explain(ExplainArgs),

@@ -124,6 +124,11 @@ impl Console {
         self.say(Talk::Normal, &line);
     }
 
+    /// Says in one line that a gate does not hold, or cannot be decided.
+    pub(crate) fn gate(&self, word: &str, line: &str) {
+        self.say(Talk::Quiet, &format!("{} {}", self.label(word, ERROR), terminal(line)));
+    }
+
     /// Shows an error with its causes and its hint.
     pub(crate) fn error(&self, error: &anyhow::Error) {
         let description = failure::describe(error);

@@ -58,6 +58,19 @@ Examples:
   memlab convert trace.msgpack snapshot.pickle.gz    for pytorch.org/memory_viz
   zcat snapshot.pickle.gz | memlab convert - trace.msgpack";
 
+pub(crate) const DIFF: &str = "\
+Examples:
+  memlab diff before.pickle after.pickle
+  memlab diff main/report.json trace.msgpack --fail-on-growth 5%   for continuous integration
+  memlab diff before.pickle after.pickle -o diff.html              both timelines on one axis
+  memlab diff before.pickle after.pickle --json | jq '.devices[].lines[:5]'
+
+Exit codes:
+  0  compared, whether anything differs or not
+  1  a peak grew by more than --fail-on-growth allows: one line on stderr
+  2  an error
+  3  no peak is seen to grow by more, but a recording does not show enough to be sure";
+
 pub(crate) const EXPLAIN: &str = "\
 Examples:
   memlab explain                    all rules, one line each

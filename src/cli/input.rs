@@ -70,6 +70,49 @@ pub(crate) fn one<T: Send>(
     each(&[path.to_owned()], console, work)?.pop().expect("one path gives one result")
 }
 
+/// What an input of `memlab diff` is.
+#[derive(Debug)]
+pub(crate) enum Either {
+    /// A recording.
+    Trace(Box<Input>),
+    /// The JSON of an earlier analysis.
+    Report {
+        /// Path as given.
+        label: String,
+        /// All of it.
+        report: serde_json::Value,
+    },
+}
+
+/// Reads both paths, side by side, and does `work` on what each is; told its place, 0 or 1.
+pub(crate) fn both<T: Send>(
+    paths: &[PathBuf; 2],
+    console: &Console,
+    work: impl Fn(usize, Either) -> anyhow::Result<T> + Sync,
+) -> anyhow::Result<[T; 2]> {
+    check_standard_input(paths)?;
+    let progress = console.progress();
+    let one = |place: usize| -> anyhow::Result<(T, Option<String>)> {
+        let path = &paths[place];
+        let found = read_either(path, &progress, analysis::report_in)?;
+        let note = match &found {
+            Either::Trace(input) => Some(input.read_note()),
+            Either::Report { .. } => None,
+        };
+        let result = work(place, found).with_context(|| format!("failed to analyze {}", shown(path)))?;
+        Ok((result, note))
+    };
+    let (before, after) = rayon::join(|| one(0), || one(1));
+    drop(progress);
+    let told = |(result, note): (T, Option<String>)| {
+        if let Some(note) = note {
+            console.detail(&note);
+        }
+        result
+    };
+    Ok([told(before?), told(after?)])
+}
+
 /// Shows the failures among `results` and keeps the others, each with its place in the arguments.
 pub(crate) fn keep_good<T>(results: Vec<anyhow::Result<T>>, console: &Console) -> (Vec<(usize, T)>, Status) {
     let mut status = Status::Done;
@@ -139,6 +182,18 @@ impl Input {
 }
 
 fn read(path: &Path, progress: &Progress) -> anyhow::Result<Input> {
+    match read_either(path, progress, |_| None)? {
+        Either::Trace(input) => Ok(*input),
+        Either::Report { .. } => Err(refuse(format!("{} is a report", shown(path)), "name a trace")),
+    }
+}
+
+/// Reads a trace, or what `report` makes of a JSON text.
+fn read_either(
+    path: &Path,
+    progress: &Progress,
+    report: impl Fn(&[u8]) -> Option<serde_json::Value>,
+) -> anyhow::Result<Either> {
     let began = Instant::now();
     let tick = progress.input();
     let seen = AtomicU64::new(0);
@@ -146,12 +201,17 @@ fn read(path: &Path, progress: &Progress) -> anyhow::Result<Input> {
         seen.fetch_max(done, Relaxed);
         tick(done, total);
     };
-    let trace = import::read_path(path, &ReadOptions::default(), &on_progress)
+    let found = import::read_path_or(path, &ReadOptions::default(), &on_progress, report)
         .with_context(|| format!("failed to read {}", shown(path)))?;
+    let label = path.display().to_string();
+    let trace = match found {
+        import::Found::Trace(trace) => *trace,
+        import::Found::Other(report) => return Ok(Either::Report { label, report }),
+    };
     // A pipe has no length; what was read from it has.
     let file = path.metadata().ok().filter(|found| found.is_file() && !is_standard_input(path));
     let file_bytes = file.map_or(seen.load(Relaxed), |found| found.len());
-    Ok(Input { label: path.display().to_string(), file_bytes, trace, read_in: began.elapsed() })
+    Ok(Either::Trace(Box::new(Input { label, file_bytes, trace, read_in: began.elapsed() })))
 }
 
 pub(crate) fn check_standard_input(paths: &[PathBuf]) -> anyhow::Result<()> {

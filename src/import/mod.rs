@@ -52,6 +52,37 @@ pub fn read_path(path: &Path, options: &ReadOptions, progress: &Progress<'_>) ->
     read_packed(source.bytes(), options, progress)
 }
 
+/// What a file held.
+#[derive(Debug)]
+pub enum Found<T> {
+    /// A trace.
+    Trace(Box<Trace>),
+    /// Something else, that was asked for.
+    Other(T),
+}
+
+/// As [`read_path`], for a file that may also be another JSON text: what `other` makes of it is returned, and
+/// what it does not know is read as a trace.
+///
+/// # Errors
+/// As [`read_path`].
+pub fn read_path_or<T>(
+    path: &Path,
+    options: &ReadOptions,
+    progress: &Progress<'_>,
+    other: impl Fn(&[u8]) -> Option<T>,
+) -> Result<Found<T>> {
+    let source = source::open(path, options)?;
+    let unpacked = unpack::unpack(source.bytes(), options)?;
+    let bytes = unpacked.as_ref().map_or(source.bytes(), |unpacked| &unpacked.bytes);
+    if sniff(bytes) == Kind::Json
+        && let Some(found) = other(bytes)
+    {
+        return Ok(Found::Other(found));
+    }
+    read_unpacked(source.bytes(), unpacked, options, progress).map(|trace| Found::Trace(Box::new(trace)))
+}
+
 /// Reads the trace in `bytes`.
 ///
 /// # Errors
@@ -61,7 +92,17 @@ pub fn read_bytes(bytes: &[u8], options: &ReadOptions) -> Result<Trace> {
 }
 
 fn read_packed(bytes: &[u8], options: &ReadOptions, progress: &Progress<'_>) -> Result<Trace> {
-    let Some(unpacked) = unpack::unpack(bytes, options)? else {
+    read_unpacked(bytes, unpack::unpack(bytes, options)?, options, progress)
+}
+
+/// Reads `unpacked`, or `bytes` where they were not packed.
+fn read_unpacked(
+    bytes: &[u8],
+    unpacked: Option<unpack::Unpacked>,
+    options: &ReadOptions,
+    progress: &Progress<'_>,
+) -> Result<Trace> {
+    let Some(unpacked) = unpacked else {
         return read_plain(bytes, options, progress);
     };
     let mut trace = read_plain(&unpacked.bytes, options, progress)?;

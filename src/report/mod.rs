@@ -7,6 +7,7 @@
 mod categories;
 mod check;
 mod columns;
+mod diff;
 pub mod escape;
 mod explain;
 mod findings_text;
@@ -39,6 +40,11 @@ mod wrap;
 
 pub use categories::{CategoryTable, CategoryTableRow};
 pub use check::{CheckReport, GatePart, GateRow, Outcome, check_junit, check_line, check_text};
+pub use diff::{
+    CategoryDiff, Change, DeviceDiff, DiffInput, DiffPlace, DiffReport, FactDiff, FiguresDiff, FindingDiff,
+    FindingsDiff, FragmentationFigures, LineDiff, LinesSum, ModuleDiff, OomFigures, Sides, StepFigures,
+    diff_html, diff_markdown, diff_text,
+};
 pub use explain::{explain_index, explain_json, explain_text};
 pub use html::{HtmlOptions, html};
 pub use json::{json, pretty};
@@ -57,10 +63,11 @@ pub use recorded::{
 pub use style::Style;
 pub use summary::{SummaryGroup, SummaryRow, SummaryTable, summary_table};
 pub use svg::{
-    PICTURE_KINDS, flamegraph_svg, fragmentation_svg, picture_svg, segments_svg, steps_svg, timeline_svg,
-    whatif_svg,
+    PICTURE_KINDS, diff_svg, flamegraph_svg, fragmentation_svg, picture_svg, segments_svg, steps_svg,
+    timeline_svg, whatif_svg,
 };
 pub use text::{text_summary, write_summary};
+pub(crate) use told::line_label;
 pub use types::{
     ByCause, DeviceReport, FindingLine, FindingRow, Four, Fragmentation, FragmentationRow, HistoryRow,
     LineFigures, LineRow, OomRow, PinRow, PoolRow, Report, SCHEMA, SourceRow, StepRow, StepsRow, Timeline,

@@ -32,7 +32,7 @@ pub(super) fn is_serious(finding: &FindingRow) -> bool {
 }
 
 /// How people read the line of a finding; a line number of 0 is one that is not known.
-pub(super) fn line_label(line: &FindingLine) -> String {
+pub(crate) fn line_label(line: &FindingLine) -> String {
     let row = LineRow {
         file: Some(line.file.clone()),
         line: Some(line.line).filter(|&number| number > 0),

@@ -3,7 +3,7 @@
 //! Owns shapes and names only; `schema` counts changes of meaning. Nothing here knows how a figure was
 //! computed or how it will look. Sizes are exact bytes.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::categories::CategoryTable;
 use super::recorded::{CensusRow, ModulesRow, OutsideRow, SelfCheckRow};
@@ -57,7 +57,7 @@ pub struct WarningRow {
 }
 
 /// The four counters, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Four<T> {
     /// Asked for.
     pub requested_bytes: T,

@@ -10,6 +10,7 @@ fn help_texts_are_as_recorded() {
     for command in [
         "analyze",
         "convert",
+        "diff",
         "explain",
         "export",
         "info",

@@ -14,7 +14,7 @@ const FUNCTION: &str =
 const MARKUP: [&str; 5] = ["<script", "</text></svg>\"", "\u{1b}", "\u{7}", "\u{202e}"];
 
 /// A trace in which every text that can be hostile is, with live memory, fragmentation and an OOM.
-fn hostile() -> Trace {
+pub(crate) fn hostile() -> Trace {
     let base = 0x7f00_0000_0000;
     let mut trace = TraceBuilder::new()
         .at(FILE, 7, FUNCTION)
@@ -86,7 +86,7 @@ fn hostile() -> Trace {
     trace
 }
 
-fn assert_harmless(what: &str, text: &str) {
+pub(crate) fn assert_harmless(what: &str, text: &str) {
     for markup in MARKUP {
         assert!(!text.contains(markup), "{what} contains {markup:?}:\n{text}");
     }

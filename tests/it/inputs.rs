@@ -13,7 +13,7 @@ use memlab::report::TraceReport;
 
 /// The recordings that reach back to the process's first allocation and whose counters were read right
 /// after the recording: everything about them must be exact.
-pub(crate) const EXACT: [&str; 15] = [
+pub(crate) const EXACT: [&str; 16] = [
     "cnn",
     "gpt",
     "gpt_cpp",
@@ -24,6 +24,7 @@ pub(crate) const EXACT: [&str; 15] = [
     "streams",
     "annotated",
     "llama",
+    "llama_ckpt",
     "compiled",
     "varlen.default",
     "varlen.expandable",

@@ -8,6 +8,7 @@ mod check;
 mod cli;
 mod cli_files;
 mod cli_help;
+mod diff;
 mod docs;
 mod emitted;
 mod escaping;

@@ -84,6 +84,7 @@ fn workloads_have_their_state_and_their_workspaces_and_nothing_else() {
             ("kvcache.default", one),
             ("leak_cache", &small),
             ("llama", &both(219_533_312)),
+            ("llama_ckpt", &both(219_402_240)),
             ("noleak", &both(8_446_976)),
             ("oom", &[(STATE, 227_868_672), (WORKSPACE, 33_554_432)]),
             ("routed.default", one),
@@ -151,6 +152,8 @@ fn other_recordings_say_what_they_can() {
             ("cnn", &[(STATE, 1_262_592), (WORKSPACE, 67_108_864)]),
             ("gpt", &[(STATE, 224_722_944), (WORKSPACE, 67_108_864)]),
             ("leak_cache", &[(STATE, 1_262_592), (WORKSPACE, 67_108_864)]),
+            ("llama", &[(STATE, 219_533_312), (WORKSPACE, 67_108_864)]),
+            ("llama_ckpt", &[(STATE, 219_402_240), (WORKSPACE, 67_108_864)]),
             ("oom", &[(STATE, 227_868_672), (WORKSPACE, 67_108_864)]),
         ],
     );

@@ -65,7 +65,8 @@ fn list<'a>(value: &'a Value, key: &str, of: &str) -> Result<&'a Vec<Value>> {
     value.get(key).and_then(Value::as_array).ok_or_else(|| shape(format!("{of} has no list `{key}`")))
 }
 
-fn chosen<'a>(traces: &'a [Value], path: &str) -> Result<&'a Value> {
+/// The only trace of a report; of several the one called `path`, or with the same file name.
+pub(in crate::analysis) fn chosen<'a>(traces: &'a [Value], path: &str) -> Result<&'a Value> {
     if let [only] = traces {
         return Ok(only);
     }

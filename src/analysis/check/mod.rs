@@ -10,6 +10,7 @@ mod growth;
 mod sight;
 
 pub use baseline::Baseline;
+pub(super) use baseline::chosen;
 pub use fail_on::FailOn;
 
 use crate::report::{CheckReport, DeviceReport, GatePart, GateRow, Outcome};

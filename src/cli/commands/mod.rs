@@ -3,6 +3,7 @@
 mod analyze;
 mod check;
 mod convert;
+mod diff;
 mod explain;
 mod export;
 mod generate;
@@ -24,6 +25,7 @@ pub(crate) fn run(command: Command, console: &Console) -> anyhow::Result<Status>
         Command::Analyze(args) => analyze::run(&args, console),
         Command::Check(args) => check::run(&args, console),
         Command::Convert(args) => convert::run(&args, console),
+        Command::Diff(args) => diff::run(&args, console),
         Command::Explain(args) => explain::run(&args, console),
         Command::Export(args) => export::run(&args, console),
         Command::Info(args) => info::run(&args, console),

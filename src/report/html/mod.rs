@@ -8,7 +8,7 @@ pub mod blob;
 mod device;
 mod findings;
 mod origin;
-mod page;
+pub(in crate::report) mod page;
 mod report;
 mod table;
 mod tables;

@@ -6,6 +6,7 @@
 
 mod axis;
 mod decorate;
+mod diff;
 mod draw;
 mod flamegraph;
 mod fragmentation;
@@ -23,6 +24,8 @@ mod sheet;
 mod steps;
 mod timeline;
 mod whatif;
+
+pub use diff::diff_svg;
 
 use super::types::{DeviceReport, TraceReport};
 
