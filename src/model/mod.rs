@@ -15,6 +15,7 @@ mod settings;
 mod stacks;
 mod strings;
 mod trace;
+mod visible;
 mod warning;
 
 pub use builder::TraceBuilder;
@@ -26,4 +27,5 @@ pub use settings::{SettingValue, Settings};
 pub use stacks::{StackId, StackTable};
 pub use strings::{StringId, StringTable};
 pub use trace::{Annotation, DeviceId, DeviceTrace, Format, Trace};
+pub use visible::{is_invisible, visible};
 pub use warning::{Warning, Warnings};

@@ -8,36 +8,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Whether `character` steers a terminal or an editor instead of showing itself.
-pub(super) fn is_invisible(character: char) -> bool {
-    character.is_control()
-        || matches!(character,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}'
-            | '\u{e0000}'..='\u{e0fff}')
-}
-
-/// `text` with every invisible character spelled out. Safe to print to a terminal, and always one line.
-#[must_use]
-pub fn terminal(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_invisible) {
-        return Cow::Borrowed(text);
-    }
-    let mut visible = String::with_capacity(text.len() + 16);
-    for character in text.chars() {
-        match character {
-            '\n' => visible.push_str("\\n"),
-            '\r' => visible.push_str("\\r"),
-            '\t' => visible.push_str("\\t"),
-            c if is_invisible(c) && u32::from(c) < 0x100 => {
-                push(&mut visible, format_args!("\\x{:02x}", u32::from(c)));
-            }
-            c if is_invisible(c) => push(&mut visible, format_args!("\\u{{{:x}}}", u32::from(c))),
-            c => visible.push(c),
-        }
-    }
-    Cow::Owned(visible)
-}
+pub(super) use crate::model::is_invisible;
+pub use crate::model::visible as terminal;
 
 fn push(text: &mut String, arguments: std::fmt::Arguments<'_>) {
     text.write_fmt(arguments).expect("writing to a string does not fail");

@@ -1,14 +1,14 @@
 //! Relates moments to time, where a recording allows it.
 //!
-//! Owns the decision whether a device's events have usable times. Does not own steps or pictures, which both
-//! stand on it.
+//! Owns the decision whether a device's events have usable times. Does not own steps, pictures or exported
+//! timelines, which all stand on it.
 
 use crate::model::{Events, NO_TIME};
 use crate::rebuild::Moment;
 
 /// How positions along a recording are measured.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Clock<'a> {
+pub enum Clock<'a> {
     /// Every event has a time and times never run backwards; microseconds since the first event.
     Time(&'a [i64]),
     /// Number of events applied.
@@ -17,7 +17,8 @@ pub(super) enum Clock<'a> {
 
 impl<'a> Clock<'a> {
     /// Time, if every event has one, none is before its predecessor and not all are equal; else events.
-    pub(super) fn of(events: &'a Events) -> Self {
+    #[must_use]
+    pub fn of(events: &'a Events) -> Self {
         let times = events.times_us.as_slice();
         let sound = times.len() == events.len()
             && times.first().is_some_and(|&first| first != NO_TIME)
@@ -27,13 +28,22 @@ impl<'a> Clock<'a> {
     }
 
     /// Whether positions are times.
-    pub(super) fn is_time(self) -> bool {
+    #[must_use]
+    pub fn is_time(self) -> bool {
         matches!(self, Self::Time(_))
+    }
+
+    /// Unix time of the first event in microseconds; `None` when events have no usable times.
+    #[must_use]
+    pub fn start_us(self) -> Option<i64> {
+        let Self::Time(times) = self else { return None };
+        times.first().copied()
     }
 
     /// Position of `moment`. The moment before the first event and the one after it have the same time.
     #[inline]
-    pub(super) fn position(self, moment: Moment) -> u64 {
+    #[must_use]
+    pub fn position(self, moment: Moment) -> u64 {
         match self {
             Self::Time(times) => {
                 let event = (moment.0.saturating_sub(1) as usize).min(times.len().saturating_sub(1));
@@ -44,7 +54,8 @@ impl<'a> Clock<'a> {
     }
 
     /// Position of the last moment.
-    pub(super) fn end(self) -> u64 {
+    #[must_use]
+    pub fn end(self) -> u64 {
         match self {
             Self::Time(times) => self.position(Moment(times.len() as u64)),
             Self::Events(events) => events,
@@ -98,6 +109,7 @@ mod tests {
         let clock = Clock::of(&events);
         let positions: Vec<u64> = (0..=4).map(|moment| clock.position(Moment(moment))).collect();
         assert_eq!((positions, clock.end()), (vec![0, 0, 10, 10, 50], 50));
+        assert_eq!((clock.start_us(), Clock::Events(3).start_us()), (Some(100), None));
         assert_eq!(clock.moment_before(110), Some(Moment(1)));
         assert_eq!(clock.moment_after(110), Some(Moment(3)));
     }

@@ -9,6 +9,7 @@ mod bursts;
 mod categories;
 mod causes;
 mod clock;
+mod curves;
 mod flushes;
 mod fragmentation;
 mod frames;
@@ -61,6 +62,8 @@ pub use categories::{
     category_figures,
 };
 pub use causes::{Causes, causes};
+pub use clock::Clock;
+pub use curves::{Curve, CurvePoint, Curves, curves};
 pub use flushes::{Flush, FlushKind, flushes, is_collecting};
 pub use fragmentation::{Fragmentation, HoleClass, fragmentation};
 pub use frames::{allocations_frame, lines_frame, segments_frame, steps_frame, usage_frame};

@@ -28,8 +28,9 @@ pub struct StackTotal {
 pub fn stack_totals(history: &History, moment: Moment) -> Vec<StackTotal> {
     let allocations = &history.allocations;
     let stacks = allocations.stacks.iter().map(|stack| stack.0 as usize + 1).max().unwrap_or(0);
-    let mut totals: Vec<StackTotal> =
-        (0..stacks).map(|stack| StackTotal { stack: StackId(stack as u32), ..StackTotal::default() }).collect();
+    let mut totals: Vec<StackTotal> = (0..stacks)
+        .map(|stack| StackTotal { stack: StackId(stack as u32), ..StackTotal::default() })
+        .collect();
     for (row, &stack) in allocations.stacks.iter().enumerate() {
         let (bytes, total) = (allocations.block_bytes[row], &mut totals[stack.0 as usize]);
         total.total_bytes = total.total_bytes.saturating_add(bytes);
