@@ -1,12 +1,12 @@
 //! Counter tracks: the allocator's four counters, and what the largest lines hold.
 //!
-//! Owns which curves there are and their order. They are thinned by `tables::curves`: per curve and column the
+//! Owns which curves there are and their order. They are thinned by `tables::held_curves`: per curve and column the
 //! first, last, lowest and highest value stay, so every peak is exact.
 
 use crate::error::Result;
 use crate::model::{DeviceTrace, Trace};
 use crate::rebuild::History;
-use crate::tables::{Curve, Grouping, curves, lines};
+use crate::tables::{Curve, Grouping, held_curves, lines};
 
 use super::about;
 use super::axis::DeviceAxis;
@@ -27,8 +27,10 @@ pub(super) fn write(
     (device, history, grouping): (&DeviceTrace, &History, &Grouping),
 ) -> Result<()> {
     let table = lines(trace, device, history, grouping, None)?;
-    let shown: Vec<u32> = table.entries.iter().take(LINES_SHOWN).map(|entry| entry.group).collect();
-    let drawn = curves(device, history, grouping, &shown, COLUMNS);
+    // A line that only calls others holds nothing.
+    let holding = table.entries.iter().filter(|entry| entry.figures.own_peak_bytes > 0);
+    let shown: Vec<u32> = holding.take(LINES_SHOWN).map(|entry| entry.group).collect();
+    let drawn = held_curves(device, history, grouping, &shown, COLUMNS);
     for (rank, (name, curve, what)) in [
         ("reserved bytes", &drawn.reserved, "Held from the driver (cudaMalloc)."),
         ("active bytes", &drawn.active, "Blocks handed out, and those whose free waits for another stream."),

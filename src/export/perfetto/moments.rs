@@ -25,13 +25,15 @@ pub(super) fn write(
     }
     let what = "Where each counter is highest, for the first time.".to_owned();
     let track = packets.track(about::track(parent, 11, "peaks", what))?;
-    let peaks = history.peaks;
-    for (name, peak) in [
-        ("requested", peaks.requested),
-        ("allocated", peaks.allocated),
-        ("active", peaks.active),
-        ("reserved", peaks.reserved),
-    ] {
+    let all = history.peaks;
+    let mut peaks = [
+        ("requested", all.requested),
+        ("allocated", all.allocated),
+        ("active", all.active),
+        ("reserved", all.reserved),
+    ];
+    peaks.sort_by_key(|(_, peak)| peak.moment);
+    for (name, peak) in peaks {
         let event = TrackEvent {
             kind: Some(INSTANT),
             name_iid: packets.name(&format!("peak of {name} bytes: {}", Bytes(peak.bytes))),

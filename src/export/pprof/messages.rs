@@ -77,15 +77,14 @@ pub(super) struct Line {
     pub(super) line: i64,
 }
 
-/// A function of a file.
+/// A function of a file. `system_name` (field 3) stays empty: where it equals the name, `pprof` takes the name for a
+/// symbol of C++ and cuts `<module>` and `<lambda>` away.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub(super) struct Function {
     #[prost(uint64, tag = "1")]
     pub(super) id: u64,
     #[prost(int64, tag = "2")]
     pub(super) name: i64,
-    #[prost(int64, tag = "3")]
-    pub(super) system_name: i64,
     #[prost(int64, tag = "4")]
     pub(super) filename: i64,
 }

@@ -9,7 +9,10 @@ use crate::model::{FrameId, StackId, StringTable, Trace, visible};
 use super::messages::{Function, Line, Location};
 
 /// Stands where a sample has no stack: without any location, `pprof` would show it nowhere.
-const NO_STACK: &str = "(no stack recorded)";
+const NO_STACK: &str = "[no stack recorded]";
+
+/// Stands for a function without a name.
+const NO_FUNCTION: &str = "[unknown]";
 
 /// What a profile refers to by number.
 pub(super) struct Places<'a> {
@@ -73,7 +76,10 @@ impl<'a> Places<'a> {
         }
         let trace = self.trace;
         let frame = trace.frames.get(id);
-        let function = self.function(trace.strings.get(frame.function), trace.strings.get(frame.file));
+        let (function, file) = (trace.strings.get(frame.function), trace.strings.get(frame.file));
+        let function = if function.is_empty() { NO_FUNCTION } else { function };
+        // Native frames without a file are recorded as in `??`.
+        let function = self.function(function, if file == "??" { "" } else { file });
         // Real files write 0 and 2^64-1 for a line that is not known.
         let location = self.location(function, i64::try_from(frame.line).unwrap_or(0));
         if let Some(slot) = self.of_frame.get_mut(id.0 as usize) {
@@ -87,7 +93,7 @@ impl<'a> Places<'a> {
         let id = self.functions.len() as u64 + 1;
         let known = *self.function_ids.entry((name, filename)).or_insert(id);
         if known == id {
-            self.functions.push(Function { id, name, system_name: name, filename });
+            self.functions.push(Function { id, name, filename });
         }
         known
     }
@@ -111,7 +117,7 @@ mod tests {
             .alloc(0, 512)
             .stack(&[("a.py", 3, "f"), ("a.py", 9, "main")])
             .alloc(512, 512)
-            .at("b.py", u64::MAX, "f")
+            .at("??", u64::MAX, "")
             .alloc(1024, 512)
             .build();
         let mut places = Places::new(&trace);
@@ -121,8 +127,8 @@ mod tests {
         assert_eq!(places.stack(StackId::NONE), [5]);
         assert_eq!(places.stack(StackId::NONE), [5]);
         let (texts, functions, locations) = places.finish();
-        assert_eq!(texts, ["", "f", "a.py", "main", "b.py", NO_STACK]);
-        assert_eq!(functions.len(), 4, "f of two files, main, and none");
+        assert_eq!(texts, ["", "f", "a.py", "main", NO_FUNCTION, NO_STACK]);
+        assert_eq!(functions.len(), 4, "f, main, no name, no stack");
         let lines: Vec<_> =
             locations.iter().map(|place| (place.line[0].function_id, place.line[0].line)).collect();
         assert_eq!(lines, [(1, 2), (2, 9), (1, 3), (3, 0), (4, 0)]);

@@ -27,7 +27,7 @@ pub type Curve = Vec<CurvePoint>;
 
 /// The curves of one device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Curves {
+pub struct HeldCurves {
     /// Asked for, over active blocks (PyTorch's counter).
     pub requested: Curve,
     /// Blocks handed out.
@@ -50,13 +50,13 @@ const COUNTERS: usize = 4;
 /// The curves of one device: one pass over its events. `shown` are groups of `grouping` that get a curve of
 /// their own; at most four points are kept per curve and column.
 #[must_use]
-pub fn curves(
+pub fn held_curves(
     device: &DeviceTrace,
     history: &History,
     grouping: &Grouping,
     shown: &[u32],
     columns: usize,
-) -> Curves {
+) -> HeldCurves {
     let clock = Clock::of(&device.events);
     let mut drawer = Drawer::new(history, grouping, clock, shown, columns);
     Walk::new(history).run(&mut drawer);
@@ -65,7 +65,7 @@ pub fn curves(
     let [requested, allocated, active, reserved] = std::array::from_fn(|_| next());
     let groups = shown.iter().map(|_| next()).collect();
     let (other_groups, no_group) = (next(), next());
-    Curves { requested, allocated, active, reserved, groups, other_groups, no_group }
+    HeldCurves { requested, allocated, active, reserved, groups, other_groups, no_group }
 }
 
 /// One curve in the making.
@@ -237,10 +237,10 @@ mod tests {
         builder.build()
     }
 
-    fn drawn(trace: &Trace, shown: &[u32], columns: usize) -> (DeviceTrace, History, Curves) {
+    fn drawn(trace: &Trace, shown: &[u32], columns: usize) -> (DeviceTrace, History, HeldCurves) {
         let (device, history) = history_of(trace);
         let grouping = Grouping::build(trace, &device, &history, GroupBy::Line);
-        let curves = curves(&device, &history, &grouping, shown, columns);
+        let curves = held_curves(&device, &history, &grouping, shown, columns);
         (device, history, curves)
     }
 
