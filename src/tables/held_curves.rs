@@ -281,7 +281,7 @@ mod tests {
                 let extremes = |curve: &Curve| {
                     let inside = |point: &&CurvePoint| clock.position(point.moment) / width == column;
                     let values = || curve.iter().filter(inside).map(|point| point.bytes);
-                    (values().min(), values().max(), values().next(), values().last())
+                    (values().min(), values().max(), values().next(), values().next_back())
                 };
                 assert_eq!(extremes(thin), extremes(full), "column {column}");
             }

@@ -10,7 +10,7 @@ use memlab::model::{
 use memlab::rebuild::{History, Moment, rebuild};
 use memlab::tables::{GroupBy, Grouping, lines, steps};
 
-use crate::inputs::{read, recording};
+use crate::inputs::{read, recording, recordings, testdata};
 use crate::protobuf::{Profile, Timeline};
 
 const A: u64 = 0x7f00_0000_0000;
@@ -109,7 +109,9 @@ fn check_counters(
         let track = timeline.named(&format!("{root} / peaks")).next().unwrap().clone();
         let instant = track.slices.iter().find(|slice| slice.name.starts_with(&named)).unwrap();
         assert_eq!(instant.numbers["bytes"], signed(peak.bytes));
-        assert!(points.contains(&(instant.begin, signed(peak.bytes))), "{path} has its peak where it is");
+        // Where a recording contradicts itself, the height of a peak is certain, its first moment is not.
+        let is_at = points.contains(&(instant.begin, signed(peak.bytes)));
+        assert!(is_at || !history.warnings.is_empty(), "{path}: {peak:?} at {}", instant.begin);
     }
     let table = lines(trace, device, history, grouping, None).unwrap();
     let holding = table.entries.iter().filter(|entry| entry.figures.own_peak_bytes > 0);
@@ -143,7 +145,8 @@ fn check_slices(trace: &Trace, device: &DeviceTrace, history: &History, timeline
         assert_eq!(slice.stack.len(), trace.stacks.get(oom.stack).len().min(129));
     }
     let largest = under(" / largest allocations");
-    assert_eq!(largest.len(), history.allocations.len().min(LARGEST_ALLOCATIONS));
+    let waiting = history.allocations.initially_pending.len();
+    assert_eq!(largest.len(), (history.allocations.len() - waiting).min(LARGEST_ALLOCATIONS));
     assert!(largest.iter().all(|slice| slice.numbers["block_bytes"] >= slice.numbers["requested_bytes"]));
 }
 
@@ -172,6 +175,13 @@ fn every_device_of_a_file_has_its_own_tracks_and_sums() {
 }
 
 #[test]
+fn recordings_of_others_are_written_whatever_they_lack() {
+    for path in recordings("public") {
+        check(&path);
+    }
+}
+
+#[test]
 fn ranges_of_the_program_are_slices() {
     let trace = read(&recording("torch", "annotated"));
     let timeline = Timeline::read(&perfetto(&trace, &histories(&trace)));
@@ -181,6 +191,24 @@ fn ranges_of_the_program_are_slices() {
     assert!(begun > 0);
     assert_eq!(ranges.len(), begun);
     assert!(ranges.iter().all(|slice| !slice.name.is_empty() && slice.begin <= slice.end));
+}
+
+#[test]
+fn what_the_emitter_marked_is_there_too() {
+    let path = testdata("emitter").join("gpt.msgpack");
+    check(&path);
+    let trace = read(&path);
+    let timeline = Timeline::read(&perfetto(&trace, &histories(&trace)));
+    for (kind, name) in
+        [(MarkKind::Phase, "phases"), (MarkKind::Module, "modules"), (MarkKind::User, "marks")]
+    {
+        let path = format!("program / {name}");
+        let shown = timeline.named(&path).map(|track| track.slices.len()).sum::<usize>();
+        let marks = || trace.marks.iter().filter(|mark| mark.kind == kind);
+        let begun = marks().filter(|mark| mark.begins != Some(false)).count();
+        eprintln!("{name}: {shown} {begun}");
+        assert!(shown >= begun / 2 && (shown > 0) == (begun > 0), "{name}: {shown} of {begun}");
+    }
 }
 
 /// Two stacks, one failure, and everything a person may have named.

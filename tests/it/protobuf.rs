@@ -306,13 +306,9 @@ impl Reader {
             assert!(process.pid > 0, "0 is the kernel's");
             process.process_name
         });
-        let path = match self.tracks.get(&descriptor.parent_uuid) {
-            Some(parent) => format!("{} / {name}", parent.path),
-            None => {
-                assert_eq!(descriptor.parent_uuid, 0, "parents come first");
-                name
-            }
-        };
+        let is_root = descriptor.parent_uuid == 0;
+        let path =
+            if is_root { name } else { format!("{} / {name}", self.tracks[&descriptor.parent_uuid].path) };
         let is_counter = descriptor.counter.is_some_and(|counter| counter.unit == 3);
         let track = Track { path, is_counter, ..Track::default() };
         assert!(self.tracks.insert(descriptor.uuid, track).is_none(), "numbers are given once");

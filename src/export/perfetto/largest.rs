@@ -82,7 +82,10 @@ fn largest(history: &History, axis: &DeviceAxis<'_>, most: usize) -> Vec<Span> {
     let rows = &history.allocations;
     let mut kept: BinaryHeap<Reverse<(u128, Reverse<usize>)>> = BinaryHeap::new();
     let mut least = 0;
-    for row in 0..rows.len() {
+    let begun_before = |row: usize| rows.alloc_events[row] == NONE;
+    // What was given back before the recording and only waits for its stream is no longer allocated.
+    let is_waiting = |&row: &usize| begun_before(row) && !rows.is_allocated_at(row, Moment(0));
+    for row in (0..rows.len()).filter(|row| !is_waiting(row)) {
         let span = life(history, axis, row);
         let weight = u128::from(rows.block_bytes[row]) * u128::from(span.end - span.begin);
         if kept.len() >= most && weight <= least {
