@@ -5,11 +5,9 @@
 //! that fall into one column it keeps the first, the last, the lowest and the highest (M4). Memory grows with
 //! columns, never with events. Does not own names, nor how a position is written down.
 
-use crate::model::DeviceTrace;
 use crate::rebuild::{History, Moment, NONE};
 
 use super::Grouping;
-use super::clock::Clock;
 use super::walk::{Tally, Totals, Walk};
 
 /// A value of a curve, kept until the next point.
@@ -48,17 +46,27 @@ pub struct HeldCurves {
 const COUNTERS: usize = 4;
 
 /// The curves of one device: one pass over its events. `shown` are groups of `grouping` that get a curve of
-/// their own; at most four points are kept per curve and column.
+/// their own; at most four points are kept per curve and column. Columns have equally many events: with equal
+/// times an idle stretch would take as many points as a busy one, into which a viewer zooms.
 #[must_use]
-pub fn held_curves(
-    device: &DeviceTrace,
+pub fn held_curves(history: &History, grouping: &Grouping, shown: &[u32], columns: usize) -> HeldCurves {
+    drawn(history, &grouping.of_allocation, grouping.len(), shown, columns)
+}
+
+/// As [`held_curves`], of the four counters alone.
+#[must_use]
+pub fn counter_curves(history: &History, columns: usize) -> HeldCurves {
+    drawn(history, &[], 0, &[], columns)
+}
+
+fn drawn(
     history: &History,
-    grouping: &Grouping,
+    group_of_row: &[u32],
+    groups: usize,
     shown: &[u32],
     columns: usize,
 ) -> HeldCurves {
-    let clock = Clock::of(&device.events);
-    let mut drawer = Drawer::new(history, grouping, clock, shown, columns);
+    let mut drawer = Drawer::new(history, group_of_row, groups, shown, columns);
     Walk::new(history).run(&mut drawer);
     let mut drawn = drawer.pens.into_iter().map(Pen::finish);
     let mut next = || drawn.next().unwrap_or_default();
@@ -71,8 +79,8 @@ pub fn held_curves(
 /// One curve in the making.
 #[derive(Clone, Default)]
 struct Pen {
-    /// First position behind the current column.
-    next_column: u64,
+    /// First moment behind the current column.
+    next_column: Moment,
     now: Option<u64>,
     /// First, lowest, highest and last point of the current column.
     column: Option<[CurvePoint; 4]>,
@@ -81,14 +89,14 @@ struct Pen {
 
 impl Pen {
     #[inline]
-    fn draw(&mut self, moment: Moment, position: u64, width: u64, bytes: u64) {
+    fn draw(&mut self, moment: Moment, width: u64, bytes: u64) {
         if self.now == Some(bytes) {
             return;
         }
         self.now = Some(bytes);
         let point = CurvePoint { moment, bytes };
         match &mut self.column {
-            Some([_, lowest, highest, last]) if position < self.next_column => {
+            Some([_, lowest, highest, last]) if moment < self.next_column => {
                 *last = point;
                 if bytes < lowest.bytes {
                     *lowest = point;
@@ -100,7 +108,7 @@ impl Pen {
             _ => {
                 self.close();
                 self.column = Some([point; 4]);
-                self.next_column = (position / width + 1).saturating_mul(width);
+                self.next_column = Moment((moment.0 / width + 1).saturating_mul(width));
             }
         }
     }
@@ -124,8 +132,7 @@ impl Pen {
 struct Drawer<'a> {
     totals: Totals<'a>,
     history: &'a History,
-    clock: Clock<'a>,
-    /// Positions per column.
+    /// Moments per column.
     width: u64,
     group_of_row: &'a [u32],
     slot_of_group: Vec<usize>,
@@ -137,13 +144,13 @@ struct Drawer<'a> {
 impl<'a> Drawer<'a> {
     fn new(
         history: &'a History,
-        grouping: &'a Grouping,
-        clock: Clock<'a>,
+        group_of_row: &'a [u32],
+        groups: usize,
         shown: &[u32],
         columns: usize,
     ) -> Self {
         let (others, slots) = (COUNTERS + shown.len(), COUNTERS + shown.len() + 2);
-        let mut slot_of_group = vec![others; grouping.len()];
+        let mut slot_of_group = vec![others; groups];
         for (at, &group) in shown.iter().enumerate() {
             if let Some(slot) = slot_of_group.get_mut(group as usize) {
                 *slot = COUNTERS + at;
@@ -152,10 +159,9 @@ impl<'a> Drawer<'a> {
         Self {
             totals: Totals::new(history),
             history,
-            clock,
             // Wide enough that the end still falls into the last column.
-            width: clock.end() / columns.max(1) as u64 + 1,
-            group_of_row: &grouping.of_allocation,
+            width: history.events / columns.max(1) as u64 + 1,
+            group_of_row,
             slot_of_group,
             values: vec![0; slots],
             pens: vec![Pen::default(); slots],
@@ -213,9 +219,8 @@ impl Tally for Drawer<'_> {
             usage.active_bytes,
             usage.reserved_bytes,
         ]);
-        let position = self.clock.position(moment);
         for (pen, &bytes) in self.pens.iter_mut().zip(&self.values) {
-            pen.draw(moment, position, self.width, bytes);
+            pen.draw(moment, self.width, bytes);
         }
     }
 }
@@ -237,11 +242,11 @@ mod tests {
         builder.build()
     }
 
-    fn drawn(trace: &Trace, shown: &[u32], columns: usize) -> (DeviceTrace, History, HeldCurves) {
+    fn drawn(trace: &Trace, shown: &[u32], columns: usize) -> (History, HeldCurves) {
         let (device, history) = history_of(trace);
         let grouping = Grouping::build(trace, &device, &history, GroupBy::Line);
-        let curves = held_curves(&device, &history, &grouping, shown, columns);
-        (device, history, curves)
+        let curves = held_curves(&history, &grouping, shown, columns);
+        (history, curves)
     }
 
     fn at(curve: &Curve, moment: Moment) -> u64 {
@@ -250,7 +255,7 @@ mod tests {
 
     #[test]
     fn wide_enough_a_curve_says_every_value() {
-        let (_, history, curves) = drawn(&sawtooth(5), &[1], 1000);
+        let (history, curves) = drawn(&sawtooth(5), &[1], 1000);
         for moment in (0..=history.events).map(Moment) {
             let usage = usage(&history, moment);
             assert_eq!(at(&curves.requested, moment), usage.requested_bytes, "{moment:?}");
@@ -265,10 +270,9 @@ mod tests {
 
     #[test]
     fn every_column_of_every_curve_keeps_its_extremes() {
-        let (device, history, thin) = drawn(&sawtooth(300), &[0], 13);
-        let (_, _, full) = drawn(&sawtooth(300), &[0], 1 << 40);
-        let clock = Clock::of(&device.events);
-        let width = clock.end() / 13 + 1;
+        let (history, thin) = drawn(&sawtooth(300), &[0], 13);
+        let (_, full) = drawn(&sawtooth(300), &[0], 1 << 40);
+        let width = history.events / 13 + 1;
         assert!(history.events > 1000);
         for (thin, full) in [
             (&thin.allocated, &full.allocated),
@@ -279,7 +283,7 @@ mod tests {
             assert!(thin.len() <= 13 * 4 && full.len() > 100, "{} of {}", thin.len(), full.len());
             for column in 0..13 {
                 let extremes = |curve: &Curve| {
-                    let inside = |point: &&CurvePoint| clock.position(point.moment) / width == column;
+                    let inside = |point: &&CurvePoint| point.moment.0 / width == column;
                     let values = || curve.iter().filter(inside).map(|point| point.bytes);
                     (values().min(), values().max(), values().next(), values().next_back())
                 };
@@ -289,8 +293,17 @@ mod tests {
     }
 
     #[test]
+    fn counters_alone_are_those_that_stand_beside_groups() {
+        let (history, curves) = drawn(&sawtooth(300), &[0], 13);
+        let alone = counter_curves(&history, 13);
+        assert_eq!(alone.allocated, alone.no_group, "without a grouping nothing has a group");
+        assert_eq!((alone.requested, alone.allocated), (curves.requested, curves.allocated));
+        assert_eq!((alone.active, alone.reserved), (curves.active, curves.reserved));
+    }
+
+    #[test]
     fn no_events_leave_one_point_each() {
-        let (_, _, curves) = drawn(&Trace::default(), &[], 4000);
+        let (_, curves) = drawn(&Trace::default(), &[], 4000);
         assert_eq!(curves.allocated, [CurvePoint::default()]);
         assert_eq!(curves.no_group, [CurvePoint::default()]);
     }

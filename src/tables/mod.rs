@@ -68,7 +68,7 @@ pub use fragmentation::{Fragmentation, HoleClass, fragmentation};
 pub use frames::{allocations_frame, lines_frame, segments_frame, steps_frame, usage_frame};
 pub use group::{GroupKey, Grouping};
 pub use group_by::GroupBy;
-pub use held_curves::{Curve, CurvePoint, HeldCurves, held_curves};
+pub use held_curves::{Curve, CurvePoint, HeldCurves, counter_curves, held_curves};
 pub use inference::{INFERENCE_RULE, Passes, StackFacts, stack_facts};
 pub use late_need::late_need;
 pub use left_behind::{Kept, LeftBehind, ReleasedLate, left_behind};

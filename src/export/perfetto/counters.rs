@@ -30,7 +30,7 @@ pub(super) fn write(
     // A line that only calls others holds nothing.
     let holding = table.entries.iter().filter(|entry| entry.figures.own_peak_bytes > 0);
     let shown: Vec<u32> = holding.take(LINES_SHOWN).map(|entry| entry.group).collect();
-    let drawn = held_curves(device, history, grouping, &shown, COLUMNS);
+    let drawn = held_curves(history, grouping, &shown, COLUMNS);
     for (rank, (name, curve, what)) in [
         ("reserved bytes", &drawn.reserved, "Held from the driver (cudaMalloc)."),
         ("active bytes", &drawn.active, "Blocks handed out, and those whose free waits for another stream."),
