@@ -6,7 +6,7 @@ class Device {
     const header = blob.header;
     this.header = header;
     this.blob = blob;
-    Object.assign(this, { events: header.events, complete: header.complete, strings: header.strings,
+    Object.assign(this, { events: header.events, complete: header.complete, strings: header.strings.map(shownText),
       peaks: header.peaks, ooms: header.ooms });
     const columns = part => Object.fromEntries(Object.entries(part).map(([key, ref]) =>
       [key, ref !== null && typeof ref === 'object' && 'at' in ref ? blob.column(ref) : ref]));
