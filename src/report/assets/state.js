@@ -113,7 +113,7 @@ class StateView {
 
   // The colour of a block that is drawn outside the windows, where bands have no table of rows.
   largeColour(block) {
-    const slot = this.grouping.slotOf(this.grouping.keysOfLarge(this.state.rows)[block.row]);
+    const slot = this.grouping.slotOf(this.grouping.keysOf(this.state.rows)[block.row]);
     return bandColour(this.colours, this.grouping.bands[slot] ?? { colour: 'unknown' });
   }
 
