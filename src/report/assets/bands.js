@@ -7,7 +7,7 @@ const MOST_BANDS = 10;
 // switch that would show a single band.
 const GROUPINGS = {
   line: { title: 'line', none: 'no line known', ofKind: (device, kind) => device.kinds.line[kind],
-    label: (device, key) => device.lineText(key - 1), full: (device, key) => device.lineText(key - 1, 99),
+    label: (device, key) => device.lineText(key - 1), full: (device, key) => device.lineText(key - 1, true),
     shown: () => true },
   category: { title: 'category', none: 'none known', from0: true,
     ofKind: (device, kind) => {
@@ -87,10 +87,11 @@ class Grouping {
 
   bandsOf(keys) {
     const named = keys.filter(key => key > 0);
-    const bands = named.slice(0, MOST_BANDS).map((key, rank) => this.band(key, this.name === 'line' ? key - 1 : rank));
+    const isLine = this.name === 'line';
+    // A line below the tenth rank is grey wherever it stands, so it has no band of its own here either.
+    const own = isLine ? named.filter(key => key <= MOST_BANDS) : named.slice(0, MOST_BANDS);
+    const bands = own.map((key, rank) => this.band(key, isLine ? key - 1 : rank));
     const others = named.length - bands.length;
-    // A line that ranks below the tenth is grey wherever it stands.
-    for (const band of bands) if (band.colour >= MOST_BANDS) band.colour = 'other';
     if (others > 0) bands.push({ key: null, label: `others (${counted(others)})`, full: '', colour: 'other' });
     if (keys.includes(0)) bands.push({ key: 0, label: this.rule.none, full: '', colour: 'unknown' });
     return bands;
@@ -111,7 +112,7 @@ class Grouping {
       if (key === null) return { key: at === unnamed[unnamed.length - 1] ? 0 : null, label, full: '',
         colour: at === unnamed[unnamed.length - 1] ? 'unknown' : 'other' };
       const rank = this.name === 'line' ? key - 1 : at;
-      const full = this.name === 'line' ? this.device.lineText(key - 1, 99) : label;
+      const full = this.name === 'line' ? this.device.lineText(key - 1, true) : label;
       const short = this.name === 'line' ? this.device.lineText(key - 1) : label;
       return { key, label: short, full, colour: rank < MOST_BANDS ? rank : 'other' };
     });

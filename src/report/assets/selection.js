@@ -21,7 +21,7 @@ class SelectionPanel {
     const frames = device.framesOf(it.stack);
     this.element.replaceChildren(
       build('div', { class: 'selection-head' }, build('strong', { text: iec(it.bytes) }),
-        build('span', { text: it.lineText, title: it.line < 0 ? '' : device.lineText(it.line, 99) }),
+        build('span', { text: it.lineText, title: it.line < 0 ? '' : device.lineText(it.line, true) }),
         button('×', 'Forget this allocation', () => this.focus.choose(null))),
       build('dl', {}, ...this.facts(it).flatMap(([name, text]) => [build('dt', { text: name }), build('dd', { text })])),
       this.moments(it), stackList(device, frames));

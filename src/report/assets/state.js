@@ -100,7 +100,8 @@ class StateView {
     const merged = drawShelves(context, this, this.colours, this.scroller.scrollTop, height);
     const scale = `One full row is ${iec(this.layout.perShelf)}; ${counted(this.state.sums.segments)} segments, ${counted(this.state.sums.blocks)} blocks.`;
     const small = merged ? ` ${counted(merged)} blocks are narrower than a pixel here and share one with a neighbour.` : '';
-    setText(this.said, scale + small + this.unknownText());
+    const wide = this.layout.widened ? ` ${counted(this.layout.widened)} segments are drawn wider than they are, to be seen.` : '';
+    setText(this.said, scale + small + wide + this.unknownText());
   }
 
   unknownText() {
@@ -142,7 +143,7 @@ class StateView {
   showPins() {
     const { pins, exact } = this.state;
     const rows = pins.slice(0, 12).map(pin => build('tr', {},
-      build('th', { scope: 'row', title: pin.line < 0 ? '' : this.device.lineText(pin.line, 99) },
+      build('th', { scope: 'row', title: pin.line < 0 ? '' : this.device.lineText(pin.line, true) },
         build('span', { class: 'label-name', text: pin.line < 0 ? 'no line known' : this.device.lineText(pin.line) })),
       ...[pin.bytes, pin.sole].map(bytes => build('td', { class: 'number', title: `${counted(bytes)} bytes`, text: iec(bytes) })),
       build('td', { class: 'number', text: counted(pin.segments) })));

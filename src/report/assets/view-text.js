@@ -51,9 +51,9 @@ function shownText(text) {
     });
 }
 
-// The last `count` parts of a path: enough to know a file by.
-function fileTail(path, count = 1) {
-  return path.split(/[\\/]/).slice(-count).join('/');
+// The last part of a path, as recorded: enough to know a file by.
+function fileTail(path) {
+  return path.slice(Math.max(path.lastIndexOf('/'), path.lastIndexOf('\\')) + 1);
 }
 
 function shortened(text, most) {
