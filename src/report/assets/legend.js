@@ -2,8 +2,10 @@
 // chosen moment, and the band's own maximum in view with the event at which it is reached.
 
 class Legend {
-  constructor(onMoment) {
+  // `onMoment` goes to a moment; `onBand` points out a band (its place, or null).
+  constructor(onMoment, onBand) {
     this.onMoment = onMoment;
+    this.onBand = onBand;
     this.said = build('p', { class: 'view-said' });
     this.body = build('tbody');
     this.head = build('th', { scope: 'col', text: 'line' });
@@ -26,6 +28,10 @@ class Legend {
       const cells = [0, 1, 2].map(() => build('td', { class: 'number' }));
       const name = build('th', { scope: 'row', title: band.full || band.label }, swatch, build('span', { class: 'label-name', text: band.label }));
       return { band, swatch, cells, element: build('tr', { class: band.sum ? 'sum' : null }, name, ...cells) };
+    });
+    this.rows.slice(0, grouping.bands.length).forEach(({ element }, slot) => {
+      for (const name of ['pointerenter', 'focusin']) element.addEventListener(name, () => this.onBand(slot));
+      for (const name of ['pointerleave', 'focusout']) element.addEventListener(name, () => this.onBand(null));
     });
     this.body.replaceChildren(...this.rows.map(row => row.element));
     this.recolour(colours);

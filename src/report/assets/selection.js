@@ -3,7 +3,7 @@
 class SelectionPanel {
   constructor(focus) {
     this.focus = focus;
-    this.element = build('aside', { class: 'selection', 'aria-label': 'Chosen allocation' });
+    this.element = build('aside', { class: 'selection', 'aria-label': 'Chosen allocation', tabindex: '0' });
     this.shown = undefined;
   }
 
@@ -70,5 +70,5 @@ function stackList(device, frames) {
     const { called, at, path } = device.frameText(frame);
     return build('li', { title: path }, build('code', { text: called }), ' ', build('span', { class: 'at', text: at }));
   });
-  return build('ol', { class: 'stack', 'aria-label': 'Stack, innermost frame first', tabindex: '0' }, ...items);
+  return build('ol', { class: 'stack', 'aria-label': 'Stack, innermost frame first' }, ...items);
 }

@@ -73,8 +73,11 @@ function fillBands(context, state, frame, colours) {
   rects(stripes(context, colours), run => run.allocated, run => run.active);
   const at = (band, i) => tops[i * (bands + 1) + band];
   state.grouping.bands.forEach((band, slot) => {
+    // A band that the legend points out stands out against the others.
+    context.globalAlpha = state.pointedOut === null || state.pointedOut === slot ? 1 : 0.25;
     rects(bandColour(colours, band), (_, i) => at(slot, i), (_, i) => at(slot + 1, i));
   });
+  context.globalAlpha = 1;
   if (state.view.moments <= DEEP_MOMENTS) drawBoxes(context, state, frame, colours);
   drawEdges(context, frame, colours);
 }

@@ -3,11 +3,11 @@
 
 class Timeline {
   constructor(section, device, focus) {
-    Object.assign(this, { section, device, focus, fit: false, hovered: null, range: null, marks: marksOf(device) });
+    Object.assign(this, { section, device, focus, fit: false, hovered: null, pointedOut: null, range: null, marks: marksOf(device) });
     this.colours = themeColours();
     this.axis = new TimelineAxis(device, 'event');
     this.grouping = Grouping.of(device, 'line');
-    this.legend = new Legend(moment => this.goTo(moment));
+    this.legend = new Legend(moment => this.goTo(moment), slot => { this.pointedOut = slot; this.draw(); });
     this.panel = new SelectionPanel(focus);
     this.view = null;
     this.build();
@@ -136,6 +136,7 @@ class Timeline {
     this.grouping = Grouping.of(this.device, name);
     this.overviewKey = null;
     this.hovered = null;
+    this.pointedOut = null;
     this.legend.setBands(this.grouping, this.colours);
     this.legendLater();
     this.draw();
