@@ -72,7 +72,7 @@ for (const report of reports()) {
     });
 
     test('the allocation under the pointer is one that is live there', async () => {
-      const moment = report.device.peak_event.allocated_bytes + 1;
+      const moment = peakMoment(report);
       if (!await exactAt(moment)) return;
       const spot = await page().evaluate(m => {
         const { memlab } = document.getElementById('timeline-0');
@@ -108,7 +108,7 @@ for (const report of reports()) {
     });
 
     test('bands of every grouping add up to the total at the peak', async () => {
-      const moment = report.device.peak_event.allocated_bytes + 1;
+      const moment = peakMoment(report);
       if (!await exactAt(moment)) return;
       const names = await page().$$eval('#timeline-0 .view-tools select:first-of-type option', options => options.map(it => it.value));
       const sums = await page().evaluate(([m, names]) => {
@@ -186,7 +186,7 @@ for (const report of reports()) {
       await page().evaluate(() => document.getElementById('timeline-0').memlab.timeline.reset());
       await page().focus('#timeline-0 .plot');
       await page().keyboard.press('p');
-      const peak = report.device.peak_event.allocated_bytes + 1;
+      const peak = peakMoment(report);
       assert.equal(Number((await dataset(page(), 'timeline-0')).moment), peak);
       await page().keyboard.press('ArrowRight');
       await settle(page());
@@ -273,12 +273,18 @@ for (const report of reports()) {
 // Allocations to look at: the first, one in the middle, the last, and the one made at the peak, where rows exist.
 async function someAllocations(report, exactAt) {
   const made = report.allocations.filter(row => row.event !== null && row.freed !== row.event);
-  const peak = made.findLast(row => row.event <= report.device.peak_event.allocated_bytes);
+  const peak = made.findLast(row => row.event < peakMoment(report));
   const wanted = [made[0], made[Math.floor(made.length / 2)], made[made.length - 1], peak].filter(Boolean);
   const found = [];
   for (const row of wanted) if (await exactAt(row.event + 1)) found.push(row);
   assert.ok(found.length > 0);
   return found;
+}
+
+// The moment of the peak of allocated bytes: after its event, or at the beginning.
+function peakMoment(report) {
+  const event = report.device.peak_event.allocated_bytes;
+  return event === null ? 0 : event + 1;
 }
 
 // Exact values of a column of the table of lines, as shown.

@@ -36,7 +36,7 @@ class StateView {
     mount.classList.add('memlab-view');
     mount.replaceChildren(this.tools(), this.bar, build('div', { class: 'map-frame' }, this.scroller, this.tip), this.key, this.pointed, this.said,
       build('div', { class: 'view-below' },
-        build('div', { class: 'scroll-x' }, table('Sums at this moment', ['', 'bytes', 'share'], this.sumsBody)),
+        build('div', { class: 'scroll-x' }, table('Sums at this moment', ['part', 'bytes', 'share'], this.sumsBody)),
         build('div', { class: 'scroll-x' }, table('Who pins the holes', ['line', 'free pinned', 'by it alone', 'segments'], this.pinsBody))));
   }
 

@@ -55,7 +55,7 @@ function nameBox(context, state, { plot }, rows, { row, band, x0, x1, y0, y1 }, 
   context.font = '11px system-ui, sans-serif';
   context.textAlign = 'left';
   context.textBaseline = 'middle';
-  context.fillStyle = isDark(colour) ? '#ffffff' : '#14181d';
+  context.fillStyle = isDark(colour) ? '#ffffff' : '#000000';
   context.fillText(`${iec(rows.bytes[row])}  ${rowLine(state.device, rows, row)}`, plot.x + x0 + 5, (y0 + y1) / 2 + 0.5);
   context.restore();
 }

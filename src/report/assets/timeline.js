@@ -59,7 +59,7 @@ class Timeline {
       build('span', { class: 'group' }, button('Peak', 'Go to the peak of allocated bytes', () => this.goToPeak()),
         device.ooms.length ? button('OOM', 'Go to the next out-of-memory error', () => this.goToOom()) : null),
       build('form', { class: 'group', onsubmit: go }, build('label', { class: 'choice' }, build('span', { text: 'event' }), this.eventInput),
-        build('button', { type: 'submit', class: 'tool', text: 'Go', title: 'Go to this event', 'aria-label': 'Go to event' })));
+        build('button', { type: 'submit', class: 'tool', text: 'Go', title: 'Go to this event' })));
   }
 
   // Shows [a, b) of the axis's units, kept within the recording and not narrower than it can show.

@@ -74,8 +74,10 @@ function build(tag, attributes = {}, ...children) {
   return made;
 }
 
-function button(text, label, action) {
-  return build('button', { type: 'button', class: 'tool', title: label, 'aria-label': label, onclick: action, text });
+// A button; one that shows a sign and no word is named by its title.
+function button(text, title, action) {
+  const label = /\p{L}/u.test(text) ? null : title;
+  return build('button', { type: 'button', class: 'tool', title, 'aria-label': label, onclick: action, text });
 }
 
 // A labelled choice; `options` are [value, text].
