@@ -7,7 +7,7 @@ const MOST_BANDS = 10;
 // switch that would show a single band.
 const GROUPINGS = {
   line: { title: 'line', none: 'no line known', ofKind: (device, kind) => device.kinds.line[kind],
-    label: (device, key) => device.lineText(key - 1), full: (device, key) => device.lineText(key - 1, 99),
+    label: (device, key) => device.lineText(key - 1), full: (device, key) => device.lineText(key - 1, true),
     shown: () => true },
   category: { title: 'category', none: 'none known', from0: true,
     ofKind: (device, kind) => {
@@ -55,34 +55,43 @@ class Grouping {
     this.noneSlot = this.bands.findIndex(band => band.colour === 'unknown');
   }
 
+  // The key of every row.
   keysOf(rows) {
+    if (this.keys?.rows === rows) return this.keys.values;
     const { ofKind, ofRow } = this.rule;
-    if (ofRow) return Int32Array.from({ length: rows.count }, (_, row) => ofRow(this.device, rows, row));
-    const ofKinds = Int32Array.from(this.device.kinds.block, (_, kind) => ofKind(this.device, kind));
-    return Int32Array.from(rows.kind, kind => ofKinds[kind]);
+    const values = new Int32Array(rows.count);
+    if (ofRow) {
+      for (let row = 0; row < rows.count; row++) values[row] = ofRow(this.device, rows, row);
+    } else {
+      const ofKinds = Int32Array.from(this.device.kinds.block, (_, kind) => ofKind(this.device, kind));
+      for (let row = 0; row < rows.count; row++) values[row] = ofKinds[rows.kind[row]];
+    }
+    this.keys = { rows, values };
+    return values;
   }
 
   // Keys by bytes held at the peak, then by bytes of all time. Lines come ranked.
   rankedKeys() {
     const rows = this.device.windows[0];
     const keys = this.keysOf(rows);
-    const [held, total] = [new Map(), new Map()];
     const peak = this.device.peaks.allocated.moment;
-    keys.forEach((key, row) => {
-      total.set(key, (total.get(key) ?? 0) + rows.bytes[row]);
-      if (rows.isAllocated(row, peak)) held.set(key, (held.get(key) ?? 0) + rows.bytes[row]);
-    });
-    const found = [...total.keys()].sort((a, b) =>
-      (held.get(b) ?? 0) - (held.get(a) ?? 0) || total.get(b) - total.get(a) || a - b);
-    return this.name === 'line' ? found.sort((a, b) => a - b) : found;
+    const most = keys.reduce((most, key) => Math.max(most, key), 0);
+    const [held, total] = [new Float64Array(most + 1), new Float64Array(most + 1)];
+    for (let row = 0; row < rows.count; row++) {
+      total[keys[row]] += rows.bytes[row];
+      if (rows.isAllocated(row, peak)) held[keys[row]] += rows.bytes[row];
+    }
+    const found = Array.from(total.keys()).filter(key => total[key] > 0);
+    return this.name === 'line' ? found : found.sort((a, b) => held[b] - held[a] || total[b] - total[a] || a - b);
   }
 
   bandsOf(keys) {
     const named = keys.filter(key => key > 0);
-    const bands = named.slice(0, MOST_BANDS).map((key, rank) => this.band(key, this.name === 'line' ? key - 1 : rank));
+    const isLine = this.name === 'line';
+    // A line below the tenth rank is grey wherever it stands, so it has no band of its own here either.
+    const own = isLine ? named.filter(key => key <= MOST_BANDS) : named.slice(0, MOST_BANDS);
+    const bands = own.map((key, rank) => this.band(key, isLine ? key - 1 : rank));
     const others = named.length - bands.length;
-    // A line that ranks below the tenth is grey wherever it stands.
-    for (const band of bands) if (band.colour >= MOST_BANDS) band.colour = 'other';
     if (others > 0) bands.push({ key: null, label: `others (${counted(others)})`, full: '', colour: 'other' });
     if (keys.includes(0)) bands.push({ key: 0, label: this.rule.none, full: '', colour: 'unknown' });
     return bands;
@@ -103,7 +112,7 @@ class Grouping {
       if (key === null) return { key: at === unnamed[unnamed.length - 1] ? 0 : null, label, full: '',
         colour: at === unnamed[unnamed.length - 1] ? 'unknown' : 'other' };
       const rank = this.name === 'line' ? key - 1 : at;
-      const full = this.name === 'line' ? this.device.lineText(key - 1, 99) : label;
+      const full = this.name === 'line' ? this.device.lineText(key - 1, true) : label;
       const short = this.name === 'line' ? this.device.lineText(key - 1) : label;
       return { key, label: short, full, colour: rank < MOST_BANDS ? rank : 'other' };
     });
@@ -111,12 +120,6 @@ class Grouping {
 
   slotOf(key) {
     return this.slots.get(key) ?? (key === 0 ? this.noneSlot : this.otherSlot);
-  }
-
-  // Keys of the rows of large allocations, which have no table.
-  keysOfLarge(rows) {
-    this.largeKeys ??= this.keysOf(rows);
-    return this.largeKeys;
   }
 
   // The band of every row.

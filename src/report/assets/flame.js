@@ -1,5 +1,6 @@
 // The flame graph of a device: stacks by bytes, outermost frame on top. Owns its parts on the page, zoom, search and
-// keys. Nodes are elements, so they are read out, found and focused; what is narrower than two pixels is left out.
+// keys. Nodes are elements, so they are read out, found and focused; rows out of sight have none,
+// and what is narrower than two pixels is left out.
 
 const FLAME_ROW = 20;
 const FLAME_LEAST = 2;
@@ -12,6 +13,7 @@ class Flame {
     const { file, line } = device.lines;
     for (let i = device.lineCount - 1; i >= 0; i--) this.ranks.set(`${file[i]}:${line[i]}`, i);
     this.build();
+    this.scroller.addEventListener('scroll', oncePerFrame(() => this.showRows()));
     const redraw = oncePerFrame(() => this.compute());
     focus.onChange(() => { if (this.measure === 'moment' && this.moment !== focus.moment) redraw(); });
     onThemeChange(() => { this.colours = themeColours(); this.render(); });
@@ -67,6 +69,7 @@ class Flame {
   zoomTo(node) {
     this.zoomed = node;
     this.render();
+    this.bring(node);
     this.area.querySelector(`[data-node="${node}"]`)?.focus({ preventScroll: true });
   }
 
@@ -84,21 +87,42 @@ class Flame {
     return frame < 0 ? this.name(node) : `${this.name(node)} ${this.device.frameText(frame, true).path}`;
   }
 
+  // Lays the tree out anew; elements are made for the rows in sight only.
   render() {
     if (!this.tree) return;
     const width = this.area.clientWidth;
     if (width === 0) return;
     const { places, hidden } = flamePlaces(this.tree, this.zoomed, width, FLAME_LEAST);
-    const search = this.wanted ? flameSearch(this.tree, this.wanted, node => this.searchName(node)) : null;
-    const focused = document.activeElement?.dataset?.node;
-    const hadFocus = this.area.contains(document.activeElement);
-    const depth = places.reduce((most, { node }) => Math.max(most, this.tree.depth[node]), 0);
-    this.area.style.height = `${(depth + 1) * FLAME_ROW}px`;
-    this.area.replaceChildren(...places.map(place => this.element(place, search)));
-    if (hadFocus) this.area.querySelector(`[data-node="${focused}"]`)?.focus({ preventScroll: true });
-    setText(this.found, search ? `matches hold ${iecExact(search.bytes)}, ${share(search.bytes, this.tree.sum[0])}` : '');
-    this.section.dataset.matched = search ? search.bytes : '';
+    this.rows = [];
+    for (const place of places) (this.rows[this.tree.depth[place.node]] ??= []).push(place);
+    this.matched = this.wanted ? flameSearch(this.tree, this.wanted, node => this.searchName(node)) : null;
+    this.area.style.height = `${this.rows.length * FLAME_ROW}px`;
+    this.showRows();
+    const { matched } = this;
+    setText(this.found, matched ? `matches hold ${iecExact(matched.bytes)}, ${share(matched.bytes, this.tree.sum[0])}` : '');
+    this.section.dataset.matched = matched ? matched.bytes : '';
     this.sayWhole(hidden);
+  }
+
+  showRows() {
+    const { scrollTop, clientHeight } = this.scroller;
+    const first = Math.max(0, Math.floor(scrollTop / FLAME_ROW) - 8);
+    const last = Math.ceil((scrollTop + clientHeight) / FLAME_ROW) + 8;
+    const focused = this.area.contains(document.activeElement) ? document.activeElement.dataset.node : null;
+    const seen = this.rows.slice(first, last).flat();
+    this.area.replaceChildren(...seen.map(place => this.element(place, this.matched)));
+    if (!this.area.querySelector('[tabindex="0"]')) this.area.firstChild?.setAttribute('tabindex', '0');
+    if (focused !== null) this.area.querySelector(`[data-node="${focused}"]`)?.focus({ preventScroll: true });
+  }
+
+  // Scrolls a node's row into sight.
+  bring(node) {
+    const y = this.tree.depth[node] * FLAME_ROW;
+    const { scrollTop, clientHeight } = this.scroller;
+    if (y < scrollTop || y + FLAME_ROW > scrollTop + clientHeight) {
+      this.scroller.scrollTop = y - clientHeight / 3;
+      this.showRows();
+    }
   }
 
   sayWhole(hidden) {
@@ -168,7 +192,9 @@ class Flame {
   }
 
   focusNode(node) {
-    const element = node === undefined ? null : this.area.querySelector(`[data-node="${node}"]`);
+    if (node === undefined || node < 0) return;
+    this.bring(node);
+    const element = this.area.querySelector(`[data-node="${node}"]`);
     if (!element) return;
     this.area.querySelectorAll('[tabindex="0"]').forEach(other => other.setAttribute('tabindex', '-1'));
     element.setAttribute('tabindex', '0');

@@ -2,8 +2,10 @@
 // chosen moment, and the band's own maximum in view with the event at which it is reached.
 
 class Legend {
-  constructor(onMoment) {
+  // `onMoment` goes to a moment; `onBand` points out a band (its place, or null).
+  constructor(onMoment, onBand) {
     this.onMoment = onMoment;
+    this.onBand = onBand;
     this.said = build('p', { class: 'view-said' });
     this.body = build('tbody');
     this.head = build('th', { scope: 'col', text: 'line' });
@@ -18,13 +20,18 @@ class Legend {
   setBands(grouping, colours) {
     this.head.textContent = grouping.rule.title;
     const bands = [...grouping.bands,
+      { label: 'allocated in all', full: '', colour: 'panel', sum: true },
       { label: 'pending', full: 'given back, but still in use by another stream', colour: 'pending' },
       { label: 'free in segments', full: 'reserved and not in use', colour: 'free' }];
     this.rows = bands.map(band => {
       const swatch = build('span', { class: 'view-swatch', 'aria-hidden': 'true' });
       const cells = [0, 1, 2].map(() => build('td', { class: 'number' }));
       const name = build('th', { scope: 'row', title: band.full || band.label }, swatch, build('span', { class: 'label-name', text: band.label }));
-      return { band, swatch, cells, element: build('tr', {}, name, ...cells) };
+      return { band, swatch, cells, element: build('tr', { class: band.sum ? 'sum' : null }, name, ...cells) };
+    });
+    this.rows.slice(0, grouping.bands.length).forEach(({ element }, slot) => {
+      for (const name of ['pointerenter', 'focusin']) element.addEventListener(name, () => this.onBand(slot));
+      for (const name of ['pointerleave', 'focusout']) element.addEventListener(name, () => this.onBand(null));
     });
     this.body.replaceChildren(...this.rows.map(row => row.element));
     this.recolour(colours);
@@ -42,9 +49,9 @@ class Legend {
     const sums = rows ? Array.from(grouping.table(rows).seek(focus.moment)) : null;
     const { cells, most } = maximaOf(grouping, view.m0, view.m1);
     this.rows.forEach((row, i) => {
-      const band = i < most.length ? { now: sums ? sums[i] : null, ...most[i] } : this.rest(i - most.length, totals);
+      const band = i < most.length ? { now: sums ? sums[i] : null, ...most[i] } : this.rest(i - most.length, totals, state);
       setFigure(row.cells[0], band.now);
-      setFigure(row.cells[1], band.bytes ?? null);
+      if (band.bytes !== undefined) setFigure(row.cells[1], band.bytes);
       this.setEvent(row.cells[2], band);
       row.element.classList.toggle('empty', band.bytes === 0);
     });
@@ -52,9 +59,11 @@ class Legend {
       : `Detail is left out of this file here: maxima are those of whole cells of ${counted(cells)} events, bands of a column are those at its cell's highest total.`;
   }
 
-  rest(which, totals) {
+  // The rows below the bands: the total, pending, free.
+  rest(which, totals, state) {
+    if (which === 0) return { now: totals.exact ? totals.allocated : null, ...highestIn(state.device, state.view) };
     if (!totals.exact) return { now: null };
-    return { now: which === 0 ? totals.active - totals.allocated : totals.reserved - totals.active };
+    return { now: which === 1 ? totals.active - totals.allocated : totals.reserved - totals.active };
   }
 
   setEvent(cell, { bytes, moment, last }) {
@@ -64,6 +73,18 @@ class Legend {
     cell.replaceChildren(build('button', { type: 'button', class: 'quiet', text,
       title: 'Go to this moment', onclick: () => this.onMoment(moment) }));
   }
+}
+
+// The highest total of a view: its moment where rows cover it, else the cell.
+function highestIn(device, { m0, m1 }) {
+  const rows = device.windowOver(m0, m1);
+  if (rows) {
+    const [moment] = rows.highLow(m0, m1);
+    return { bytes: rows.allocated[moment - rows.from], moment };
+  }
+  const { levels } = device;
+  const cell = levels.highestCell(m0, m1);
+  return { bytes: levels.highest[cell], moment: levels.highestAt[cell] };
 }
 
 // Bytes into a cell: for people as text, exact as a title and for machines; a dash for what is not known.

@@ -6,7 +6,7 @@ class Device {
     const header = blob.header;
     this.header = header;
     this.blob = blob;
-    Object.assign(this, { events: header.events, complete: header.complete, strings: header.strings,
+    Object.assign(this, { events: header.events, complete: header.complete, strings: header.strings.map(shownText), tails: header.strings.map(text => shownText(fileTail(text))),
       peaks: header.peaks, ooms: header.ooms });
     const columns = part => Object.fromEntries(Object.entries(part).map(([key, ref]) =>
       [key, ref !== null && typeof ref === 'object' && 'at' in ref ? blob.column(ref) : ref]));
@@ -58,18 +58,18 @@ class Device {
     return Math.max(this.reserved.highest(0, this.events + 1), this.peaks.active.bytes, this.peaks.reserved.bytes, 1);
   }
 
-  lineText(line, parts = 1) {
+  // A line as people read it: `train.py:100 step`; with the whole path when asked for.
+  lineText(line, whole = false) {
     const { file, line: number, function: name } = this.lines;
-    const at = fileTail(this.strings[file[line]], parts) + (number[line] ? `:${number[line]}` : '');
+    const at = (whole ? this.strings : this.tails)[file[line]] + (number[line] ? `:${number[line]}` : '');
     const called = this.strings[name[line]];
     return called ? `${at} ${called}` : at;
   }
 
   frameText(frame, whole = false) {
     const { file, line, function: name } = this.frames;
-    const path = this.strings[file[frame]];
-    const at = (whole ? path : fileTail(path)) + (line[frame] ? `:${line[frame]}` : '');
-    return { called: this.strings[name[frame]], at, path };
+    const at = (whole ? this.strings : this.tails)[file[frame]] + (line[frame] ? `:${line[frame]}` : '');
+    return { called: this.strings[name[frame]], at, path: this.strings[file[frame]] };
   }
 
   // Frames of a stack as kinds number it (0: none recorded), innermost first.

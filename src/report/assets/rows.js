@@ -35,21 +35,22 @@ class Rows {
     if (this.opAt) return;
     const length = this.to - this.from + 1;
     const at = new Int32Array(length + 1);
-    const each = visit => {
-      for (let row = 0; row < this.count; row++) {
-        const [begin, freed, done] = [this.begin[row], this.freed[row], this.done[row]];
-        if (begin > this.from && begin <= this.to) visit(begin, row * 4 + OP_BEGIN);
-        if (freed > this.from && freed <= this.to && freed > begin) visit(freed, row * 4 + OP_FREED);
-        if (done > this.from && done <= this.to) visit(done, row * 4 + OP_DONE);
-      }
-    };
-    each(moment => at[moment - this.from + 1]++);
+    this.eachOp((moment, _) => { at[moment - this.from + 1]++; });
     for (let i = 0; i < length; i++) at[i + 1] += at[i];
     this.ops = new Int32Array(at[length]);
     const next = at.slice();
-    each((moment, op) => { this.ops[next[moment - this.from]++] = op; });
+    this.eachOp((moment, op) => { this.ops[next[moment - this.from]++] = op; });
     this.opAt = at;
     this.totals(length);
+  }
+
+  eachOp(visit) {
+    const { from, to, begin, freed, done } = this;
+    for (let row = 0; row < this.count; row++) {
+      if (begin[row] > from && begin[row] <= to) visit(begin[row], row * 4 + OP_BEGIN);
+      if (freed[row] > from && freed[row] <= to && freed[row] > begin[row]) visit(freed[row], row * 4 + OP_FREED);
+      if (done[row] > from && done[row] <= to) visit(done[row], row * 4 + OP_DONE);
+    }
   }
 
   totals(length) {
@@ -62,7 +63,8 @@ class Rows {
     }
     for (let i = 0; i < length; i++) {
       for (let k = this.opAt[i]; k < this.opAt[i + 1]; k++) {
-        const [row, what] = [this.ops[k] >> 2, this.ops[k] & 3];
+        const row = this.ops[k] >> 2;
+        const what = this.ops[k] & 3;
         const bytes = this.bytes[row];
         if (what === OP_BEGIN) { active += bytes; if (this.freed[row] > this.begin[row]) allocated += bytes; }
         else if (what === OP_FREED) allocated -= bytes;

@@ -3,7 +3,7 @@
 class SelectionPanel {
   constructor(focus) {
     this.focus = focus;
-    this.element = build('aside', { class: 'selection', 'aria-label': 'Chosen allocation' });
+    this.element = build('aside', { class: 'selection', 'aria-label': 'Chosen allocation', tabindex: '0' });
     this.shown = undefined;
   }
 
@@ -21,7 +21,7 @@ class SelectionPanel {
     const frames = device.framesOf(it.stack);
     this.element.replaceChildren(
       build('div', { class: 'selection-head' }, build('strong', { text: iec(it.bytes) }),
-        build('span', { text: it.lineText, title: it.line < 0 ? '' : device.lineText(it.line, 99) }),
+        build('span', { text: it.lineText, title: it.line < 0 ? '' : device.lineText(it.line, true) }),
         button('×', 'Forget this allocation', () => this.focus.choose(null))),
       build('dl', {}, ...this.facts(it).flatMap(([name, text]) => [build('dt', { text: name }), build('dd', { text })])),
       this.moments(it), stackList(device, frames));
@@ -70,5 +70,5 @@ function stackList(device, frames) {
     const { called, at, path } = device.frameText(frame);
     return build('li', { title: path }, build('code', { text: called }), ' ', build('span', { class: 'at', text: at }));
   });
-  return build('ol', { class: 'stack', 'aria-label': 'Stack, innermost frame first', tabindex: '0' }, ...items);
+  return build('ol', { class: 'stack', 'aria-label': 'Stack, innermost frame first' }, ...items);
 }

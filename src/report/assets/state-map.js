@@ -3,34 +3,36 @@
 
 const SHELF = 30;
 const BLOCK_HEIGHT = 22;
-const SEGMENT_GAP = 4;
 const WANTED_SHELVES = 13;
 
 // Pieces of segments on shelves `width` pixels wide, `perShelf` bytes each. A segment longer than a shelf goes on
-// over the next ones; short ones share a shelf.
+// over the next ones; short ones share a shelf. `widened` counts segments that would be too narrow to see.
 function layShelves(segments, width, perShelf) {
   const pieces = [];
   const scale = width / perShelf;
-  let [shelf, x] = [0, 0];
+  const gap = segments.length > 400 ? 1 : 4;
+  let [shelf, x, widened] = [0, 0, 0];
   for (const segment of segments) {
     const whole = Math.max(2, segment.bytes * scale);
+    if (segment.bytes * scale < 2) widened++;
     if (x > 0 && x + whole > width) { shelf++; x = 0; }
     for (let from = 0; from < segment.bytes;) {
       const to = Math.min(segment.bytes, from + perShelf);
       const w = Math.max(2, (to - from) * scale);
       pieces.push({ segment, from, to, shelf, x, w, scale: w / (to - from) });
       from = to;
-      x += w + SEGMENT_GAP;
+      x += w + gap;
       if (from < segment.bytes) { shelf++; x = 0; }
     }
   }
-  return { pieces, shelves: pieces.length ? shelf + 1 : 0, perShelf };
+  return { pieces, shelves: pieces.length ? shelf + 1 : 0, perShelf, widened };
 }
 
-// The finest scale, in powers of two, at which everything takes few shelves.
+// The finest scale, in powers of two, at which everything takes few shelves; many small segments may take more.
 function scaleFor(segments, width) {
-  let perShelf = 2 ** 20;
-  while (perShelf < 2 ** 52 && layShelves(segments, width, perShelf).shelves > WANTED_SHELVES) perShelf *= 2;
+  const total = segments.reduce((sum, segment) => sum + segment.bytes, 0);
+  let perShelf = 2 ** Math.max(20, Math.floor(Math.log2(Math.max(1, total / WANTED_SHELVES))));
+  for (let tries = 0; tries < 3 && layShelves(segments, width, perShelf).shelves > WANTED_SHELVES; tries++) perShelf *= 2;
   return perShelf;
 }
 
@@ -43,6 +45,8 @@ function drawShelves(context, view, colours, top, height) {
     if (y + SHELF < 0 || y > height) continue;
     drawPiece(context, piece, y, colours);
     merged += drawBlocks(context, view, piece, y, colours);
+    // An outline would hide what is in a very narrow segment.
+    if (piece.w < 5) continue;
     context.strokeStyle = colours.axis;
     context.lineWidth = 1;
     context.setLineDash(piece.segment.blocks.length === 0 ? [3, 2] : []);

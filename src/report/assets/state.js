@@ -10,10 +10,11 @@ class StateView {
     this.refresh = oncePerFrame(() => this.compute());
     this.draw = oncePerFrame(() => this.paint());
     focus.onChange(() => (focus.moment === this.state?.moment ? this.draw() : this.refresh()));
-    onThemeChange(() => { this.colours = themeColours(); this.draw(); });
+    onThemeChange(() => { this.colours = themeColours(); this.showKey(); this.draw(); });
     new ResizeObserver(() => { this.lay(); this.paint(); }).observe(this.scroller);
     this.scroller.addEventListener('scroll', this.draw);
     new StateInput(this);
+    this.showKey();
     this.compute();
   }
 
@@ -26,15 +27,16 @@ class StateView {
     this.pointed = build('p', { class: 'pointed', 'aria-live': 'polite' });
     this.said = build('p', { class: 'view-said' });
     this.bar = build('div', { class: 'sums-bar', 'aria-hidden': 'true' });
+    this.key = build('p', { class: 'map-key' });
     this.sumsBody = build('tbody');
     this.pinsBody = build('tbody');
     const table = (title, columns, body) => build('table', {}, build('caption', { text: title }), build('thead', {}, build('tr', {},
       ...columns.map((text, i) => build('th', { scope: 'col', class: i ? 'number' : null, text })))), body);
     const mount = this.section.querySelector('.mount') ?? this.section;
     mount.classList.add('memlab-view');
-    mount.replaceChildren(this.tools(), this.bar, build('div', { class: 'map-frame' }, this.scroller, this.tip), this.pointed, this.said,
+    mount.replaceChildren(this.tools(), this.bar, build('div', { class: 'map-frame' }, this.scroller, this.tip), this.key, this.pointed, this.said,
       build('div', { class: 'view-below' },
-        build('div', { class: 'scroll-x' }, table('Sums at this moment', ['', 'bytes', 'share'], this.sumsBody)),
+        build('div', { class: 'scroll-x' }, table('Sums at this moment', ['part', 'bytes', 'share'], this.sumsBody)),
         build('div', { class: 'scroll-x' }, table('Who pins the holes', ['line', 'free pinned', 'by it alone', 'segments'], this.pinsBody))));
   }
 
@@ -53,7 +55,7 @@ class StateView {
         device.ooms.length ? button('OOM', 'The next out-of-memory error', () => this.goToOom()) : null,
         button('End', 'The end of the recording', () => focus.setMoment(device.events))),
       choice('order', [['size', 'largest first'], ['address', 'by address']], 'size', value => { this.order = value; this.lay(); this.draw(); }),
-      choice('colours', colours, 'line', name => { this.grouping = Grouping.of(device, name); this.draw(); }),
+      choice('colours', colours, 'line', name => { this.grouping = Grouping.of(device, name); this.showKey(); this.draw(); }),
       build('span', { class: 'group' }, button('−', 'Coarser scale', () => this.rescale(2)), button('+', 'Finer scale', () => this.rescale(0.5)),
         button('Fit', 'Show everything', () => { this.perShelf = null; this.lay(); this.draw(); }))), this.momentText);
   }
@@ -100,7 +102,8 @@ class StateView {
     const merged = drawShelves(context, this, this.colours, this.scroller.scrollTop, height);
     const scale = `One full row is ${iec(this.layout.perShelf)}; ${counted(this.state.sums.segments)} segments, ${counted(this.state.sums.blocks)} blocks.`;
     const small = merged ? ` ${counted(merged)} blocks are narrower than a pixel here and share one with a neighbour.` : '';
-    setText(this.said, scale + small + this.unknownText());
+    const wide = this.layout.widened ? ` ${counted(this.layout.widened)} segments are drawn wider than they are, to be seen.` : '';
+    setText(this.said, scale + small + wide + this.unknownText());
   }
 
   unknownText() {
@@ -111,9 +114,23 @@ class StateView {
       + `Allocated in all was between ${iec(totals.lowest)} and ${iec(totals.highest)} in events ${counted(Math.max(0, totals.from - 1))} to ${counted(totals.to - 1)}.`;
   }
 
+  // What the colours of the map mean.
+  showKey() {
+    const entry = (background, text, title) => {
+      const swatch = build('span', { class: 'view-swatch', 'aria-hidden': 'true' });
+      swatch.style.background = background;
+      return build('span', { title }, swatch, build('span', { class: 'label-name', text }));
+    };
+    const { bands, panel, free } = this.colours;
+    const hatched = `repeating-linear-gradient(135deg, ${bands[0]} 0 2px, ${panel} 2px 4px)`;
+    this.key.replaceChildren(...this.grouping.bands.map(band => entry(bandColour(this.colours, band), band.label, band.full)),
+      entry(hatched, 'pending'), entry(`linear-gradient(90deg, ${bands[0]} 60%, color-mix(in srgb, ${bands[0]} 45%, ${panel}) 60%)`, 'rounding at a block\'s end'),
+      entry(free, 'free; dashed: a segment that is wholly free'));
+  }
+
   // The colour of a block that is drawn outside the windows, where bands have no table of rows.
   largeColour(block) {
-    const slot = this.grouping.slotOf(this.grouping.keysOfLarge(this.state.rows)[block.row]);
+    const slot = this.grouping.slotOf(this.grouping.keysOf(this.state.rows)[block.row]);
     return bandColour(this.colours, this.grouping.bands[slot] ?? { colour: 'unknown' });
   }
 
@@ -142,7 +159,7 @@ class StateView {
   showPins() {
     const { pins, exact } = this.state;
     const rows = pins.slice(0, 12).map(pin => build('tr', {},
-      build('th', { scope: 'row', title: pin.line < 0 ? '' : this.device.lineText(pin.line, 99) },
+      build('th', { scope: 'row', title: pin.line < 0 ? '' : this.device.lineText(pin.line, true) },
         build('span', { class: 'label-name', text: pin.line < 0 ? 'no line known' : this.device.lineText(pin.line) })),
       ...[pin.bytes, pin.sole].map(bytes => build('td', { class: 'number', title: `${counted(bytes)} bytes`, text: iec(bytes) })),
       build('td', { class: 'number', text: counted(pin.segments) })));

@@ -22,6 +22,8 @@ function drawBoxes(context, state, frame, colours) {
 function boxesOf(state, { runs, y, plot }, rows) {
   const closed = [];
   const open = new Map();
+  // Where columns are narrow only tall boxes can be told apart, and there are very many low ones.
+  const least = clamp(30 / (plot.w / state.view.moments), 2.5, 8);
   const close = (row, x1) => {
     closed.push({ ...open.get(row), row, x1 });
     open.delete(row);
@@ -30,7 +32,7 @@ function boxesOf(state, { runs, y, plot }, rows) {
     const seen = new Set();
     eachStacked(state.grouping, rows, run.moment, (row, band, low, high, pending) => {
       const [y0, y1] = [y(high), y(low)];
-      if (y1 - y0 < 2.5) return false;
+      if (y1 - y0 < least) return false;
       seen.add(row);
       const box = open.get(row);
       if (box && (box.y0 !== y0 || box.y1 !== y1)) close(row, run.x0);
@@ -53,7 +55,7 @@ function nameBox(context, state, { plot }, rows, { row, band, x0, x1, y0, y1 }, 
   context.font = '11px system-ui, sans-serif';
   context.textAlign = 'left';
   context.textBaseline = 'middle';
-  context.fillStyle = isDark(colour) ? '#ffffff' : '#14181d';
+  context.fillStyle = isDark(colour) ? '#ffffff' : '#000000';
   context.fillText(`${iec(rows.bytes[row])}  ${rowLine(state.device, rows, row)}`, plot.x + x0 + 5, (y0 + y1) / 2 + 0.5);
   context.restore();
 }
@@ -99,6 +101,7 @@ function drawStrip(context, state, frame, colours) {
     if (x < plot.x - 0.5 || x > plot.x + plot.w) continue;
     context.fillStyle = bandColour(colours, bands[state.grouping.groups(rows)[row]]);
     triangle(context, x + Math.min(4, room / 2), top + height / 2, Math.min(4, room / 2), what === OP_BEGIN);
+    if (room < 44) continue;
     const size = `${what === OP_BEGIN ? '+' : what === OP_FREED ? '−' : 'done '}${iec(rows.bytes[row])}`;
     const whole = `${size}  ${rowLine(state.device, rows, row)}`;
     const text = [whole, size].find(it => room > context.measureText(it).width + 16);

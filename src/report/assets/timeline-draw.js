@@ -55,19 +55,29 @@ function drawTimeline(context, state, frame, colours) {
 
 function fillBands(context, state, frame, colours) {
   const { plot, runs, tops, bands, y } = frame;
+  // Neighbours of one height become one rectangle: most bands seldom change.
   const rects = (colour, bottom, top) => {
     context.fillStyle = colour;
-    runs.forEach((run, i) => {
-      const [y0, y1] = [y(top(run, i)), y(bottom(run, i))];
-      if (y1 > y0) context.fillRect(plot.x + run.x0, y0, run.x1 - run.x0, y1 - y0);
-    });
+    let [x0, x1, y0, y1] = [0, 0, 0, 0];
+    const flush = () => { if (y1 > y0) context.fillRect(plot.x + x0, y0, x1 - x0, y1 - y0); };
+    for (let i = 0; i < runs.length; i++) {
+      const run = runs[i];
+      const high = y(top(run, i));
+      const low = y(bottom(run, i));
+      if (high !== y0 || low !== y1) { flush(); x0 = run.x0; y0 = high; y1 = low; }
+      x1 = run.x1;
+    }
+    flush();
   };
   rects(colours.free, run => run.active, run => run.reserved);
   rects(stripes(context, colours), run => run.allocated, run => run.active);
   const at = (band, i) => tops[i * (bands + 1) + band];
   state.grouping.bands.forEach((band, slot) => {
+    // A band that the legend points out stands out against the others.
+    context.globalAlpha = state.pointedOut === null || state.pointedOut === slot ? 1 : 0.25;
     rects(bandColour(colours, band), (_, i) => at(slot, i), (_, i) => at(slot + 1, i));
   });
+  context.globalAlpha = 1;
   if (state.view.moments <= DEEP_MOMENTS) drawBoxes(context, state, frame, colours);
   drawEdges(context, frame, colours);
 }

@@ -3,11 +3,11 @@
 
 class Timeline {
   constructor(section, device, focus) {
-    Object.assign(this, { section, device, focus, fit: false, hovered: null, range: null, marks: marksOf(device) });
+    Object.assign(this, { section, device, focus, fit: false, hovered: null, pointedOut: null, range: null, marks: marksOf(device) });
     this.colours = themeColours();
     this.axis = new TimelineAxis(device, 'event');
     this.grouping = Grouping.of(device, 'line');
-    this.legend = new Legend(moment => this.goTo(moment));
+    this.legend = new Legend(moment => this.goTo(moment), slot => { this.pointedOut = slot; this.draw(); });
     this.panel = new SelectionPanel(focus);
     this.view = null;
     this.build();
@@ -59,7 +59,7 @@ class Timeline {
       build('span', { class: 'group' }, button('Peak', 'Go to the peak of allocated bytes', () => this.goToPeak()),
         device.ooms.length ? button('OOM', 'Go to the next out-of-memory error', () => this.goToOom()) : null),
       build('form', { class: 'group', onsubmit: go }, build('label', { class: 'choice' }, build('span', { text: 'event' }), this.eventInput),
-        build('button', { type: 'submit', class: 'tool', text: 'Go', title: 'Go to this event', 'aria-label': 'Go to event' })));
+        build('button', { type: 'submit', class: 'tool', text: 'Go', title: 'Go to this event' })));
   }
 
   // Shows [a, b) of the axis's units, kept within the recording and not narrower than it can show.
@@ -136,6 +136,7 @@ class Timeline {
     this.grouping = Grouping.of(this.device, name);
     this.overviewKey = null;
     this.hovered = null;
+    this.pointedOut = null;
     this.legend.setBands(this.grouping, this.colours);
     this.legendLater();
     this.draw();

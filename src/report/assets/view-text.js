@@ -3,6 +3,11 @@
 
 const BYTE_UNITS = ['KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
 
+// One decimal; of two that are equally near the even one, as the program writes it.
+function oneDecimal(value) {
+  return value % 1 === 0.25 ? `${Math.floor(value)}.2` : value.toFixed(1);
+}
+
 // Bytes for people, as memlab writes them everywhere: `512 B`, `1.5 KiB`, `4.7 GiB`.
 function iec(bytes) {
   if (bytes < 0) return '-' + iec(-bytes);
@@ -10,7 +15,7 @@ function iec(bytes) {
   let value = bytes / 1024;
   let unit = 0;
   while (value >= 1023.95 && unit + 1 < BYTE_UNITS.length) { value /= 1024; unit++; }
-  return `${value.toFixed(1)} ${BYTE_UNITS[unit]}`;
+  return `${oneDecimal(value)} ${BYTE_UNITS[unit]}`;
 }
 
 // A whole number with separators: `592,258`.
@@ -24,7 +29,7 @@ function iecExact(bytes) {
 }
 
 function share(part, whole) {
-  return whole > 0 ? `${(part * 100 / whole).toFixed(1)} %` : '0.0 %';
+  return whole > 0 ? `${oneDecimal(part * 100 / whole)} %` : '0.0 %';
 }
 
 // A span of time: `15 µs`, `3.2 ms`, `1.250 s`, `2 min 5 s`.
@@ -37,9 +42,18 @@ function span(us) {
     : `${Math.floor(seconds / 3600)} h ${Math.floor(seconds % 3600 / 60)} min`;
 }
 
-// The last `count` parts of a path: enough to know a file by.
-function fileTail(path, count = 1) {
-  return path.split(/[\\/]/).slice(-count).join('/');
+// Text of a trace as it may be shown: characters that steer instead of showing themselves are spelled out.
+function shownText(text) {
+  return text.replace(/[\p{Cc}\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff]|[\u{e0000}-\u{e0fff}]/gu,
+    letter => {
+      const code = letter.codePointAt(0).toString(16);
+      return code.length < 3 ? `\\x${code.padStart(2, '0')}` : `\\u{${code}}`;
+    });
+}
+
+// The last part of a path, as recorded: enough to know a file by.
+function fileTail(path) {
+  return path.slice(Math.max(path.lastIndexOf('/'), path.lastIndexOf('\\')) + 1);
 }
 
 function shortened(text, most) {
@@ -60,8 +74,10 @@ function build(tag, attributes = {}, ...children) {
   return made;
 }
 
-function button(text, label, action) {
-  return build('button', { type: 'button', class: 'tool', title: label, 'aria-label': label, onclick: action, text });
+// A button; one that shows a sign and no word is named by its title.
+function button(text, title, action) {
+  const label = /\p{L}/u.test(text) ? null : title;
+  return build('button', { type: 'button', class: 'tool', title, 'aria-label': label, onclick: action, text });
 }
 
 // A labelled choice; `options` are [value, text].

@@ -4,6 +4,7 @@
 // `devices` are decoded blobs in the order of the timelines' sections; null where there is none. Views are mounted
 // one per task, so that the page answers between them.
 async function mountViews(root, report, devices) {
+  await firstPaint();
   const places = Array.from(root.querySelectorAll('.view.timeline'), section => section.dataset.device);
   for (const [index, blob] of devices.entries()) {
     if (!blob) continue;
@@ -15,6 +16,14 @@ async function mountViews(root, report, devices) {
       await new Promise(resolve => setTimeout(resolve));
     }
   }
+}
+
+// The page is shown before the views are computed. Where no frame comes (a hidden tab), it goes on all the same.
+function firstPaint() {
+  return new Promise(resolve => {
+    requestAnimationFrame(() => setTimeout(resolve));
+    setTimeout(resolve, 300);
+  });
 }
 
 function mountTimeline(section, device, focus) {

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Opens reports in headless Chromium and holds them against their report.json.
+#
+#   tests/browser/run.sh PROGRAM [RECORDING ...]     reports are made with PROGRAM (a built memlab)
+#   REPORTS=FOLDER tests/browser/run.sh              FOLDER/NAME/{report.html,report.json,allocations.csv} are there
+#
+# CHROMIUM names the browser. Node's modules are installed beside this script when they are missing.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+
+if [ -z "${REPORTS:-}" ]; then
+  program=${1:?the program to make reports with, or REPORTS}
+  shift
+  recordings=("$@")
+  if [ ${#recordings[@]} -eq 0 ]; then
+    for name in gpt varlen.default oom streams big; do
+      for file in "$root/testdata/torch/$name".pickle "$root/testdata/torch/$name".pickle.gz; do
+        if [ -e "$file" ]; then recordings+=("$file"); fi
+      done
+    done
+  fi
+  REPORTS=$(mktemp -d)
+  trap 'rm -rf "$REPORTS"' EXIT
+  for file in "${recordings[@]}"; do
+    name=$(basename "$file")
+    folder="$REPORTS/${name%%.pickle*}"
+    "$program" analyze "$file" -o "$folder" --quiet > /dev/null
+    "$program" export "$file" -o "$folder" --format csv --table allocations --quiet
+  done
+fi
+export REPORTS
+
+if [ -z "${CHROMIUM:-}" ]; then
+  for browser in chromium chromium-browser google-chrome; do
+    if command -v "$browser" > /dev/null; then CHROMIUM=$(command -v "$browser"); break; fi
+  done
+fi
+export CHROMIUM=${CHROMIUM:?no Chromium found: set CHROMIUM}
+
+cd "$here"
+[ -d node_modules/playwright-core ] || npm install --no-package-lock --no-audit --no-fund --silent
+exec node --test --test-concurrency=1 views.test.mjs
