@@ -144,10 +144,46 @@ fn hostile_names_are_text_in_every_report_file() {
         assert_harmless(picture, &svg);
         assert_well_formed(picture, &svg);
     }
+    assert_harmless_page(&read("report.html"));
     // JSON is data: it carries the name as it was recorded.
     let report: serde_json::Value = serde_json::from_str(&read("report.json")).expect("JSON");
     assert_eq!(report["traces"][0]["devices"][0]["lines"][0]["file"], FILE);
     assert_eq!(report["traces"][0]["devices"][0]["lines"][0]["function"], FUNCTION);
+}
+
+/// In front of the page's own script there is no other, and no name has opened or closed an element.
+fn assert_harmless_page(page: &str) {
+    let (text, _) = page.split_once("<script").expect("the page has a script");
+    assert_harmless("report.html", text);
+    let main = text.split("<main>").nth(1).and_then(|rest| rest.split("</main>").next());
+    let main = main.expect("the script stands behind the text");
+    assert_well_formed("report.html", main);
+    assert!(main.contains("&lt;script&gt;alert("), "the name is still shown:\n{main}");
+    assert!(!main.contains("javascript:1\"") && !text.contains(" style="));
+}
+
+#[test]
+fn hostile_names_are_text_in_a_page_however_lines_are_grouped() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (path, page) = (folder.path().join("trace.msgpack"), folder.path().join("page.html"));
+    let mut file = fs::File::create(&path).expect("a writable folder");
+    format::write(&hostile(), &WriteOptions::default(), &mut file).expect("a writable file");
+    for key in ["stack", "function", "module", "file"] {
+        let (path, out) = (path.to_string_lossy(), page.to_string_lossy());
+        let done = run(&[
+            "report",
+            &path,
+            "-o",
+            &out,
+            "--force",
+            "--group-by",
+            key,
+            "--source",
+            &folder.path().to_string_lossy(),
+        ]);
+        assert_eq!(done.code, Some(0), "{key}: {}", done.stderr);
+        assert_harmless_page(&fs::read_to_string(&page).expect("a page"));
+    }
 }
 
 /// Rows of a Markdown table all have as many cells as its head.

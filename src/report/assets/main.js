@@ -10,7 +10,7 @@ const Report = (() => {
     try {
       await mountViews(document, header, devices);
     } catch (fault) {
-      say(document.querySelectorAll(".view"), `The views cannot be drawn: ${fault.message}.`);
+      say(document.querySelectorAll(".view"), `The views cannot be drawn (${fault.message}).`);
     }
   }
 
@@ -19,7 +19,7 @@ const Report = (() => {
     try {
       return (await decodeBlob("memlab-report")).header;
     } catch (fault) {
-      say(document.querySelectorAll("[data-table='lines']"), `Only the first rows are here: ${fault.message}.`);
+      say(document.querySelectorAll("[data-table='lines']"), `Only the first rows are here, the others cannot be read (${fault.message}).`);
       return null;
     }
   }
@@ -35,7 +35,7 @@ const Report = (() => {
     try {
       return await decodeBlob(`memlab-device-${place}`);
     } catch (fault) {
-      say(views, `The events of the device cannot be read: ${fault.message}.`);
+      say(views, `The events of this device cannot be read (${fault.message}).`);
       return null;
     }
   }

@@ -4,7 +4,11 @@ const Tables = (() => {
   const FIRST = 100;
   const CHUNK = 200;
   const SVG = "http://www.w3.org/2000/svg";
+  // More rows than this are searched; more than that are scrolled.
   const MANY = 8;
+  const LONG = 30;
+  // Their rows have an order of their own.
+  const IN_ORDER = ["counters", "fragmentation", "causes"];
 
   // --- Cells and rows -------------------------------------------------------------------------------------
 
@@ -36,7 +40,7 @@ const Tables = (() => {
     if (kind === "share") {
       const width = whole === 0 ? 0 : Math.min(48, Math.max(0, (value / whole) * 48));
       const bar = drawing(48, 8, "bar", { width: 48, class: "track" }, { width: width.toFixed(1), class: band });
-      return element("td", { class: "number", "data-part": value }, bar, Words.percent(value, whole));
+      return element("td", { class: "number", "data-part": value }, Words.percent(value, whole), bar);
     }
     if (kind === "event" && value == null) {
       return element("td", { class: "number", "data-count": -1 }, "before the first");
@@ -124,7 +128,8 @@ const Tables = (() => {
         });
         return element("tr", {}, source.head(row, rank), ...cells);
       };
-      return { values, node: () => (made ??= make()) };
+      const text = [values[0], row.file, row.function].join(" ");
+      return { values, text, node: () => (made ??= make()) };
     });
   }
 
@@ -134,9 +139,9 @@ const Tables = (() => {
       const exact = cell.dataset.bytes ?? cell.dataset.count ?? cell.dataset.part;
       return exact == null ? null : Number(exact);
     };
-    return Array.from(body.querySelectorAll("tr:not(.rest)"), (row) => {
+    return Array.from(body.rows, (row) => {
       const values = columns.map(({ kind }, index) => value(row.cells[index], kind));
-      return { values, node: () => row };
+      return { values, text: row.textContent, node: () => row };
     });
   }
 
@@ -149,11 +154,11 @@ const Tables = (() => {
       this.body = box.querySelector("tbody");
       this.heads = Array.from(box.querySelectorAll("thead th"));
       this.columns = this.heads.map((head) => ({ ...head.dataset, label: head.textContent }));
-      this.rest = Array.from(this.body.querySelectorAll("tr.rest"));
       this.whole = null;
       const device = trace?.devices?.[box.dataset.place];
       const source = FROM_REPORT[box.dataset.table];
-      if (device && source?.rows(device)) {
+      // The report's blob is cut where a trace names very much: never show less than the page did.
+      if (device && source?.rows(device)?.length >= this.body.rows.length) {
         this.rows = reportRows(source, device, this.columns);
         this.whole = device.peak.allocated_bytes;
         this.restOfReport(device);
@@ -163,18 +168,22 @@ const Tables = (() => {
       this.found = this.rows;
       this.shown = FIRST;
       this.sorting = null;
-      if (this.rows.length > 1) this.addSorting();
+      if (this.rows.length > 1 && !IN_ORDER.includes(box.dataset.table)) this.addSorting();
       if (this.rows.length > MANY || FROM_REPORT[box.dataset.table]) this.addTools();
       this.render();
     }
 
     // With all rows at hand, only what the report itself leaves out is missing.
     restOfReport(device) {
-      this.rest = this.rest.filter((row) => row.dataset.rest !== "more");
+      this.box.querySelector("[data-rest='more']")?.remove();
       const kind = this.box.dataset.table;
-      const left = { lines: device.lines_left_out, steps: device.steps.rows_left_out }[kind] ?? 0;
+      const left = {
+        lines: device.lines_left_out,
+        steps: device.steps.rows_left_out,
+        modules: device.modules?.rows_left_out,
+      }[kind] ?? 0;
       if (left === 0) return;
-      const row = element("tr", { class: "rest", "data-rest": "more" });
+      const row = element("tr", { "data-rest": "more" });
       row.append(element("th", { scope: "row" }, `${Words.count(left)} more, not in this page`));
       let cells = this.columns.slice(1).map(() => figure("bytes", null));
       if (kind === "lines") {
@@ -186,7 +195,7 @@ const Tables = (() => {
         });
       }
       row.append(...cells);
-      this.rest.unshift(row);
+      this.box.querySelector("table").createTFoot().prepend(row);
     }
 
     addSorting() {
@@ -248,15 +257,15 @@ const Tables = (() => {
     search(query) {
       this.query = query;
       const wanted = query.trim().toLowerCase();
-      const text = (row) => row.values.filter((value) => typeof value === "string").join(" ").toLowerCase();
-      this.found = wanted ? this.rows.filter((row) => text(row).includes(wanted)) : this.rows;
+      this.found = wanted ? this.rows.filter((row) => row.text.toLowerCase().includes(wanted)) : this.rows;
       this.shown = FIRST;
       this.render();
     }
 
     render() {
       const rows = this.found.slice(0, this.shown).map((row) => row.node());
-      this.body.replaceChildren(...rows, ...this.rest);
+      this.body.replaceChildren(...rows);
+      this.box.classList.toggle("long", rows.length > LONG);
       if (!this.status) return;
       this.status.textContent = this.summary(rows.length);
       const left = this.found.length - rows.length;
@@ -265,7 +274,8 @@ const Tables = (() => {
     }
 
     summary(shown) {
-      const number = (count) => `${Words.count(count)} ${this.word}${count === 1 ? "" : /(s|x|ch)$/.test(this.word) ? "es" : "s"}`;
+      const plural = this.word.endsWith("y") ? `${this.word.slice(0, -1)}ies` : `${this.word}s`;
+      const number = (count) => `${Words.count(count)} ${count === 1 ? this.word : plural}`;
       let text = `${number(this.found.length)}${this.found.length < this.rows.length ? " found" : ""}`;
       if (shown < this.found.length) text += `, ${Words.count(shown)} shown`;
       const held = this.columns.findIndex(({ key, kind }) => key === "held_at_peak_bytes" && kind === "bytes");
@@ -339,7 +349,20 @@ const Tables = (() => {
     }
   }
 
+  // Only what can be scrolled is a stop for the keyboard.
+  function watchScrolling(root) {
+    const watcher = new ResizeObserver((entries) => {
+      for (const { target: table } of entries) {
+        const frame = table.parentElement;
+        const fits = frame.scrollWidth <= frame.clientWidth && frame.scrollHeight <= frame.clientHeight;
+        frame.tabIndex = fits ? -1 : 0;
+      }
+    });
+    for (const table of root.querySelectorAll(".scroll > table")) watcher.observe(table);
+  }
+
   function start(root, trace) {
+    watchScrolling(root);
     for (const box of root.querySelectorAll(".table")) {
       try {
         new SortedTable(box, trace);

@@ -55,8 +55,8 @@ const Words = (() => {
 
   // How people read a source position: `train.py:100 step`.
   function place({ file, line, function: name }) {
-    const shown = keepEnd(file ?? "", 200) + (line == null ? "" : `:${line}`);
-    return clean(name == null ? shown : `${shown} ${keepStart(name, 200)}`);
+    const shown = keepEnd(file ?? "", 120) + (line == null ? "" : `:${line}`);
+    return clean(name == null ? shown : `${shown} ${keepStart(name, 120)}`);
   }
 
   function label(row) {

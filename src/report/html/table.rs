@@ -120,7 +120,8 @@ impl Cell {
 
     /// A name; a dash for one that is missing or empty.
     pub(super) fn name(text: Option<&str>) -> Self {
-        text.filter(|text| !text.is_empty()).map_or(Self::Dash, |text| Self::Name(Name::new(text)))
+        text.filter(|text| !text.is_empty())
+            .map_or_else(|| Self::words("-"), |text| Self::Name(Name::new(text)))
     }
 
     pub(super) fn maybe_bytes(bytes: Option<u64>) -> Self {
@@ -151,7 +152,7 @@ impl Cell {
             Self::Event(Some(event)) => write!(text, " data-count=\"{event}\">{}", Count(*event)),
             Self::Event(None) => write!(text, " data-count=\"-1\">before the first"),
             Self::Share { part, whole, class } => {
-                write!(text, " data-part=\"{part}\">{}{}", bar(*part, *whole, class), percent(*part, *whole))
+                write!(text, " data-part=\"{part}\">{}{}", percent(*part, *whole), bar(*part, *whole, class))
             }
             Self::Words(words) => write!(text, ">{words}"),
             Self::Name(name) => write!(text, " class=\"name\">{name}"),
@@ -197,7 +198,7 @@ mod tests {
         );
         assert!(Cell::Event(None).html(false).contains("data-count=\"-1\">before the first"));
         assert_eq!(Cell::words("a<b").html(true), "<th scope=\"row\">a&lt;b</th>");
-        assert!(matches!(Cell::name(Some("")), Cell::Dash));
+        assert_eq!(Cell::name(Some("")).html(false), "<td>-</td>");
     }
 
     #[test]

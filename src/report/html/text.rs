@@ -14,7 +14,7 @@ use crate::units::{Bytes, Count};
 /// Characters of a name that are shown; of a path the end says most.
 const LONGEST_NAME: usize = 400;
 /// Of a file and of a function where both stand in one name.
-const LONGEST_PART: usize = 200;
+const LONGEST_PART: usize = 120;
 /// Of a sentence.
 const LONGEST_SENTENCE: usize = 1_200;
 
@@ -142,7 +142,7 @@ mod tests {
             bytes: 0,
         };
         let shown = Name::of_finding_line(&line).to_string();
-        assert!(shown.contains("/train.py:7 stepb") && shown.chars().count() < 450, "{shown}");
+        assert!(shown.contains("/train.py:7 stepb") && shown.chars().count() < 280, "{shown}");
         assert!(Name::new(&"x".repeat(10_000)).to_string().chars().count() < 420);
     }
 

@@ -78,7 +78,6 @@ struct Verdict {
     place: Option<Prose>,
     explanation: Vec<Prose>,
     most: Option<(Name, Size, String)>,
-    next: Option<Prose>,
 }
 
 impl Verdicts {
@@ -95,7 +94,7 @@ impl Verdicts {
                 .devices
                 .iter()
                 .take(MOST_DEVICES)
-                .map(|device| Verdict::of(trace, device, several))
+                .map(|device| Verdict::of(device, several))
                 .collect(),
             left_out: (left_out > 0).then_some(Count(left_out)),
             caveats: caveats.iter().map(|text| Prose::sentence(text)).collect(),
@@ -104,7 +103,7 @@ impl Verdicts {
 }
 
 impl Verdict {
-    fn of(trace: &TraceReport, device: &DeviceReport, several: bool) -> Self {
+    fn of(device: &DeviceReport, several: bool) -> Self {
         let oom = device.ooms.last();
         let peak = device.peak.allocated_bytes;
         let held = device.lines.first().map(|line| (line, line.figures.held_at_peak_bytes));
@@ -116,7 +115,6 @@ impl Verdict {
             place: oom.map(|oom| Prose::sentence(&format!("Failed {}", verdict::oom_place(oom)))),
             explanation: explained.iter().take(MOST_SENTENCES).map(|text| Prose::new(text)).collect(),
             most: held.map(|(line, held)| (Name::of_line(line), Size(held), percent(held, peak))),
-            next: verdict::next_step(trace, device).map(|text| Prose::new(&text)),
         }
     }
 }

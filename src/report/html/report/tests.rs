@@ -176,8 +176,9 @@ fn pages_for_a_look() {
         ("late", fixtures::late()),
         ("recorded", several),
         ("hostile", fixtures::hostile()),
-        ("many", fixtures::many_lines(300)),
+        ("many", fixtures::many_lines(2_500)),
     ] {
         std::fs::write(folder.join(format!("{name}.html")), made(&report)).unwrap();
+        std::fs::write(folder.join(format!("{name}.json")), crate::report::json(&report)).unwrap();
     }
 }

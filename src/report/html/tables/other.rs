@@ -5,6 +5,7 @@ use crate::report::html::table::{Cell, Row, Table, column};
 use crate::report::html::text::Name;
 use crate::report::types::{DeviceReport, Four, OomRow, PoolRow};
 use crate::report::whatif::HelpRow;
+use crate::units::Count;
 
 /// The four counters at the moments that matter.
 pub(in crate::report::html) fn counters(device: &DeviceReport, place: usize) -> Table {
@@ -158,7 +159,7 @@ pub(in crate::report::html) fn what_would_help(help: &HelpRow, place: usize) -> 
             if is_compared { Cell::Change(row.saved_bytes) } else { Cell::Dash },
             row.oom_event.map_or_else(
                 || Cell::words("yes"),
-                |event| Cell::words(&format!("no: OOM at event {event}")),
+                |event| Cell::words(&format!("no: OOM at event {}", Count(event))),
             ),
         ])
     });

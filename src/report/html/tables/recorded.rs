@@ -83,8 +83,8 @@ fn tensor(row: &TensorRow) -> Row {
     Row::new(vec![
         name,
         Cell::Bytes(row.block_bytes),
-        Cell::name(Some(&row.kind)),
-        Cell::name(Some(row.dtype.strip_prefix("torch.").unwrap_or(&row.dtype))),
+        Cell::words(&row.kind),
+        Cell::words(row.dtype.strip_prefix("torch.").unwrap_or(&row.dtype)),
         Cell::words(&format!("({}{cut})", shape.join(", "))),
         yes(row.live_at_peak),
         yes(row.live_at_end),
@@ -105,7 +105,7 @@ pub(in crate::report::html) fn holders(census: &CensusRow, place: usize, most: u
         Row::new(vec![
             Cell::Name(Name::new(&row.path)),
             Cell::maybe_bytes(row.bytes),
-            Cell::name(row.kind.as_deref()),
+            Cell::words(row.kind.as_deref().unwrap_or("-")),
             Cell::name(row.name.as_deref()),
             Cell::name(row.line.as_deref()),
         ])
