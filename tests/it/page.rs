@@ -43,7 +43,7 @@ fn blobs_for_people() {
     let plain = analysis::analyze("trace", &trace, &Options::default()).expect("a report");
     let without = start.elapsed();
     let (_, made) = packed(&trace, budget.unwrap_or(Budget::default().0));
-    let with = start.elapsed() - without;
+    let with = start.elapsed().saturating_sub(without);
     drop(plain);
     std::fs::create_dir_all(&folder).expect("a folder");
     for blob in &made {
