@@ -15,8 +15,13 @@ use crate::inputs::read;
 
 /// The report of `trace` and the blobs of its page.
 fn packed(trace: &Trace, budget: u64) -> (TraceReport, Vec<Blob>) {
+    packed_apart(trace, budget, budget)
+}
+
+/// The same with a budget for the devices that is not that of the page.
+fn packed_apart(trace: &Trace, of_devices: u64, budget: u64) -> (TraceReport, Vec<Blob>) {
     let budget = Budget(budget);
-    let options = Options { page: Some(budget), ..Options::default() };
+    let options = Options { page: Some(Budget(of_devices)), ..Options::default() };
     let analysis =
         analysis::analyze_file("trace", trace, &options).expect("a readable trace can be analyzed");
     let blob_options = BlobOptions { tool: "memlab test", budget };
@@ -38,7 +43,7 @@ fn blobs_for_people() {
     let plain = analysis::analyze("trace", &trace, &Options::default()).expect("a report");
     let without = start.elapsed();
     let (_, made) = packed(&trace, budget.unwrap_or(Budget::default().0));
-    let with = start.elapsed() - without;
+    let with = start.elapsed().saturating_sub(without);
     drop(plain);
     std::fs::create_dir_all(&folder).expect("a folder");
     for blob in &made {

@@ -8,11 +8,6 @@ use crate::tables::{
     BandBy, Category, Detail, Drawn, Kind, Levels, Lifetimes, RangeColumns, RowColumns, SIZE_CLASSES, Sources,
 };
 
-/// More steps than this are cut off.
-const MOST_STEPS: usize = 5_000;
-/// More failures than this are cut off; the last ones stay.
-const MOST_OOMS: usize = 1_000;
-
 /// The whole header.
 pub(super) fn header(
     sources: Sources<'_>,
@@ -29,8 +24,8 @@ pub(super) fn header(
     let sizes = sizes(lifetimes);
     let levels = Part::or_null(levels.map(|levels| self::levels(levels, lifetimes)));
     let ooms = ooms(sources, lifetimes);
-    let ooms_left_out = (history.ooms.len().saturating_sub(MOST_OOMS)) as u64;
-    let steps_left_out = sources.steps.rows.len().saturating_sub(MOST_STEPS) as u64;
+    let ooms_left_out = (history.ooms.len().saturating_sub(lifetimes.limits.ooms)) as u64;
+    let steps_left_out = sources.steps.rows.len().saturating_sub(lifetimes.limits.steps) as u64;
     let large = drawn.large.as_ref().zip(detail.large_bytes).map(|(rows, least)| {
         Part::Map(vec![("least_bytes", Part::number(least)), ("rows", self::rows(rows))])
     });
@@ -159,7 +154,7 @@ fn ranges(ranges: &RangeColumns) -> Part {
 }
 
 fn steps(sources: Sources<'_>, lifetimes: &mut Lifetimes<'_>) -> Part {
-    let kept = &sources.steps.rows[..sources.steps.rows.len().min(MOST_STEPS)];
+    let kept = &sources.steps.rows[..sources.steps.rows.len().min(lifetimes.limits.steps)];
     let names: Vec<u32> = kept.iter().map(|step| lifetimes.texts.text(&step.name)).collect();
     Part::Map(vec![
         ("name", zigzag(&names)),
@@ -170,7 +165,7 @@ fn steps(sources: Sources<'_>, lifetimes: &mut Lifetimes<'_>) -> Part {
 
 fn ooms(sources: Sources<'_>, lifetimes: &Lifetimes<'_>) -> Part {
     let ooms = &sources.history.ooms;
-    let kept = &ooms[ooms.len().saturating_sub(MOST_OOMS)..];
+    let kept = &ooms[ooms.len().saturating_sub(lifetimes.limits.ooms)..];
     let oom = |oom: &crate::rebuild::OomEvent| {
         let group = sources.lines.of_stack.get(oom.stack.0 as usize).copied().unwrap_or(u32::MAX);
         Part::Map(vec![

@@ -41,13 +41,17 @@ pub struct Limits {
     pub lines: usize,
     /// Modules.
     pub modules: usize,
-    /// Bytes of all texts together, roughly.
+    /// Steps.
+    pub steps: usize,
+    /// Failed requests; of many the last ones.
+    pub ooms: usize,
+    /// Bytes of the texts of stacks and lines together, roughly.
     pub text_bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { nodes: 60_000, lines: 5_000, modules: 5_000, text_bytes: 4 << 20 }
+        Self { nodes: 60_000, lines: 5_000, modules: 5_000, steps: 5_000, ooms: 1_000, text_bytes: 4 << 20 }
     }
 }
 
@@ -55,11 +59,13 @@ impl Limits {
     /// A quarter of everything; `None` when hardly anything would be left.
     #[must_use]
     pub fn smaller(self) -> Option<Self> {
-        let Self { nodes, lines, modules, text_bytes } = self;
+        let Self { nodes, lines, modules, steps, ooms, text_bytes } = self;
         (nodes > 100).then_some(Self {
             nodes: nodes / 4,
             lines: (lines / 4).max(16),
             modules: (modules / 4).max(16),
+            steps: (steps / 4).max(16),
+            ooms: (ooms / 4).max(16),
             text_bytes: text_bytes / 4,
         })
     }
@@ -77,6 +83,8 @@ pub struct Detail {
 /// A device's lifetimes, numbered and ready to be drawn.
 pub struct Lifetimes<'a> {
     sources: Sources<'a>,
+    /// How much of what the trace names is in here.
+    pub limits: Limits,
     /// All texts.
     pub texts: Texts,
     /// All stacks.
@@ -116,7 +124,7 @@ impl<'a> Lifetimes<'a> {
         let mut numbers = Numbers::new(device, history, grouping, steps);
         let (modules, modules_left_out) = numbers.limit_modules(limits.modules, &mut texts);
         let stacks = StackTree::build(trace, history, limits, &mut texts);
-        Self { sources, texts, stacks, lines, modules, modules_left_out, numbers }
+        Self { sources, limits: *limits, texts, stacks, lines, modules, modules_left_out, numbers }
     }
 
     /// Microseconds since the first event at each of `moments`; `None` without usable times.

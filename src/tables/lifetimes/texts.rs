@@ -13,7 +13,7 @@ const MOST_CHARACTERS: usize = 400;
 /// Distinct texts in order of first use.
 #[derive(Clone, Debug, Default)]
 pub struct Texts {
-    texts: Vec<String>,
+    all: Vec<String>,
     known: HashMap<String, u32>,
     /// By string number of the trace: names, and paths, which are cut at the other end.
     names: Vec<u32>,
@@ -56,16 +56,16 @@ impl Texts {
     /// The texts, by number.
     #[must_use]
     pub fn texts(&self) -> &[String] {
-        &self.texts
+        &self.all
     }
 
     fn enter(&mut self, text: String) -> u32 {
         if let Some(&known) = self.known.get(&text) {
             return known;
         }
-        let number = self.texts.len() as u32;
+        let number = self.all.len() as u32;
         self.bytes += text.len();
-        self.texts.push(text.clone());
+        self.all.push(text.clone());
         self.known.insert(text, number);
         number
     }
@@ -80,20 +80,18 @@ fn set(column: &mut Vec<u32>, id: StringId, number: u32) {
 }
 
 fn keep_start(text: &str) -> String {
-    match text.char_indices().nth(MOST_CHARACTERS) {
-        None => text.to_owned(),
-        Some(_) => text.chars().take(MOST_CHARACTERS - 1).chain(['…']).collect(),
+    if text.char_indices().nth(MOST_CHARACTERS).is_none() {
+        return text.to_owned();
     }
+    text.chars().take(MOST_CHARACTERS - 1).chain(['…']).collect()
 }
 
 fn keep_end(text: &str) -> String {
-    match text.char_indices().nth_back(MOST_CHARACTERS) {
-        None => text.to_owned(),
-        Some(_) => {
-            let at = text.char_indices().nth_back(MOST_CHARACTERS - 2).map_or(0, |(at, _)| at);
-            std::iter::once('…').chain(text[at..].chars()).collect()
-        }
+    if text.char_indices().nth(MOST_CHARACTERS).is_none() {
+        return text.to_owned();
     }
+    let at = text.char_indices().nth_back(MOST_CHARACTERS - 2).map_or(0, |(at, _)| at);
+    format!("…{}", &text[at..])
 }
 
 #[cfg(test)]

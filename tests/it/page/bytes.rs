@@ -1,9 +1,11 @@
 //! Hostile traces: their names stay text, and their number does not burst the page.
 
 use memlab::model::{Trace, TraceBuilder};
+use memlab::rebuild::{History, Moment, rebuild};
 
 use super::decoded::{Container, Device};
 use super::packed;
+use crate::inputs::{analyzed_path, recordings};
 
 /// Allocations of 512 bytes, each from a stack and a line of its own.
 fn of_many_lines(count: u64, name: impl Fn(u64) -> String) -> Trace {
@@ -68,6 +70,36 @@ fn many_lines_and_stacks_stay_within_the_budget_with_exact_sums() {
     assert_eq!(container.column("/stacks/total").iter().sum::<u64>(), 6_000 * 512);
     // The remainder's lines are all live at the end.
     assert_eq!(container.column("/lines/own").last(), held.last());
+}
+
+/// Damaged and odd files, too: whatever `rebuild` made of them stands in the page, within its budget.
+#[test]
+fn every_recording_has_a_page_within_its_budget() {
+    for folder in ["gpu", "faults", "cases", "public"] {
+        for path in recordings(folder) {
+            let trace = &analyzed_path(&path).trace;
+            for budget in [2_000_000, 30_000] {
+                let (_, made) = packed(trace, budget);
+                let bytes: u64 = made.iter().map(|blob| blob.text.len() as u64).sum();
+                assert!(bytes <= budget, "{}: {bytes} of {budget}", path.display());
+                assert_eq!(made.len(), trace.devices.len() + 1, "{}", path.display());
+                for (device, blob) in trace.devices.iter().zip(&made[1..]) {
+                    check_ends(&rebuild(trace, device), &Device::of(&blob.text));
+                }
+            }
+        }
+    }
+}
+
+/// The ends of windows are the history's.
+fn check_ends(history: &History, page: &Device) {
+    for (from, to, rows) in &page.windows {
+        for moment in [*from, *to] {
+            let usage = history.usage_at(Moment(moment));
+            let expected = (usage.allocated_bytes, usage.active_bytes, usage.reserved_bytes);
+            assert_eq!(page.sums(rows, moment), expected, "moment {moment}");
+        }
+    }
 }
 
 #[test]

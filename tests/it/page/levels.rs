@@ -6,7 +6,7 @@ use memlab::tables::{GroupBy, Grouping, SIZE_CLASSES};
 use proptest::prelude::*;
 
 use super::decoded::Container;
-use super::packed;
+use super::packed_apart;
 use crate::inputs::analyzed;
 use crate::properties::runs;
 
@@ -77,10 +77,20 @@ fn check_band(page: &Container, band: &Band, curve: &[u64]) {
     }
 }
 
+fn check_streams(page: &Container, history: &History) {
+    let names = page.header["streams"].as_array().unwrap();
+    for band in bands(page, "stream").iter().filter(|band| band.key.is_some()) {
+        let name = names[band.key.unwrap() as usize].as_str().unwrap();
+        let stream = u64::from_str_radix(name.trim_start_matches("0x"), 16).unwrap();
+        let range = |row: usize| history.allocations.ranges[row] as usize;
+        check_band(page, band, &curve(history, &|row| history.ranges.streams[range(row)] == stream));
+    }
+}
+
 fn check(trace: &Trace, budget: u64) {
     let device = &trace.devices[0];
     let history = rebuild(trace, device);
-    let (report, made) = packed(trace, budget);
+    let (report, made) = packed_apart(trace, budget, 2_000_000);
     let page = Container::of(&made[1].text);
     assert_eq!(page.header["complete"], false);
     check_cells(&page, &history);
@@ -100,13 +110,10 @@ fn check(trace: &Trace, budget: u64) {
     for band in bands(&page, "size").iter().filter(|band| band.key.is_some()) {
         check_band(&page, band, &curve(&history, &|row| class(row) == band.key.map(|key| key as usize)));
     }
-    for by in ["line", "step", "module"] {
-        let found = bands(&page, by);
-        let none = found.last().unwrap();
-        if by == "line" {
-            check_band(&page, none, &curve(&history, &|row| label(row).is_none()));
-        }
-    }
+    let found = bands(&page, "line");
+    let none = found.last().unwrap();
+    check_band(&page, none, &curve(&history, &|row| label(row).is_none()));
+    check_streams(&page, &history);
     let steps: Vec<(u64, u64)> =
         page.column("/steps/begin").into_iter().zip(page.column("/steps/end")).collect();
     for band in bands(&page, "step").iter().filter(|band| band.key.is_some()) {

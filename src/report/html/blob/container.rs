@@ -56,6 +56,9 @@ impl From<bool> for Part {
 }
 
 /// `header` as a container, compressed.
+///
+/// # Panics
+/// Never: writing into a vector does not fail.
 #[must_use]
 pub fn pack(header: &Part) -> Vec<u8> {
     let (mut text, mut columns, mut at) = (Vec::new(), Vec::new(), 0);

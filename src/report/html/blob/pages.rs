@@ -74,13 +74,20 @@ pub struct BlobOptions<'a> {
     pub budget: Budget,
 }
 
-/// The blobs of `trace` in the order in which they stand in the page: the report, then its devices.
+/// The blobs of `trace` in the order in which they stand in the page: the report, then its devices. A device
+/// for which there is no room at all, as with hundreds of devices, has no blob.
 #[must_use]
 pub fn blobs(trace: &TraceReport, devices: &[PageDevice], options: &BlobOptions<'_>) -> Vec<Blob> {
     let blob = |id: String, packed: &[u8]| Blob { id, text: STANDARD.encode(packed) };
     let mut blobs = vec![blob("memlab-report".to_owned(), &report(trace, options))];
-    let of_devices = devices.iter().enumerate();
-    blobs.extend(of_devices.map(|(at, device)| blob(format!("memlab-device-{at}"), &device.packed)));
+    let mut room = options.budget.0.saturating_sub(blobs[0].text.len() as u64);
+    for (at, device) in devices.iter().enumerate() {
+        let bytes = packed_bytes(&device.packed);
+        if bytes <= room {
+            room -= bytes;
+            blobs.push(blob(format!("memlab-device-{at}"), &device.packed));
+        }
+    }
     blobs
 }
 
@@ -165,6 +172,16 @@ mod tests {
         let kept = found["lines"].as_array().unwrap().len() as u64;
         assert_eq!(found["lines_left_out"], 5_007 - kept);
         assert!(kept > 10);
+    }
+
+    #[test]
+    fn a_device_without_room_has_no_blob() {
+        let report = fixtures::oom();
+        let sized = |bytes| PageDevice { packed: vec![7; bytes], ..PageDevice::default() };
+        let options = BlobOptions { budget: Budget(40_000), ..BlobOptions::default() };
+        let made = blobs(&report.traces[0], &[sized(9_000), sized(90_000), sized(90)], &options);
+        let ids: Vec<_> = made.iter().map(|blob| blob.id.as_str()).collect();
+        assert_eq!(ids, ["memlab-report", "memlab-device-0", "memlab-device-2"]);
     }
 
     #[test]
