@@ -5,7 +5,7 @@
 use super::draw;
 use super::outline::Grid;
 use super::palette::{ALLOCATED, Ink, STEP, hex};
-use super::picture::{COLUMNS, Curve, LEFT, Picture, ROWS, TOP};
+use super::picture::{COLUMNS, Curve, LEFT, Note, Picture, TOP};
 use crate::report::diff::{DeviceDiff, headline, picture_note};
 use crate::report::types::Timeline;
 use crate::units::Bytes;
@@ -42,7 +42,7 @@ fn picture<'a>(device: &DeviceDiff, timeline: &'a Timeline) -> Picture<'a> {
     let (before, after) = (&device.timelines.before, &device.timelines.after);
     let curve = |side: &Timeline, name: &str, values: &[u64], ink: Ink, width: u32| Curve {
         name: name.to_owned(),
-        note: format!("at most {}", Bytes(values.iter().copied().max().unwrap_or(0))),
+        note: Note::bytes(values.iter().copied().max().unwrap_or(0), "at most"),
         values: sampled(side, values, &timeline.x),
         ink,
         width,
@@ -63,6 +63,7 @@ fn picture<'a>(device: &DeviceDiff, timeline: &'a Timeline) -> Picture<'a> {
             curve(after, "after, reserved", &after.reserved, AFTER, 3),
         ],
         device_bytes: None,
+        across: None,
     }
 }
 
@@ -164,7 +165,7 @@ fn mark(side: &Timeline, ink: Ink, grid: &Grid) -> String {
             continue;
         };
         let column = f64::from(LEFT) + (x as f64 / grid.x_end).min(1.0) * f64::from(COLUMNS);
-        let row = f64::from(TOP + ROWS) - bytes as f64 / grid.y_end * f64::from(ROWS);
+        let row = f64::from(TOP) + grid.rows - bytes as f64 / grid.y_end * grid.rows;
         let colour = hex(ink.colour);
         let fill = if fill.is_empty() { colour.as_str() } else { fill };
         marks.push_str(&format!(
