@@ -33,8 +33,8 @@ def check(trace):
     for sample in profile.sample:
         assert sample.location_id and all(at in locations for at in sample.location_id)
         (label,) = sample.label
-        assert text[label.key] == "device"
-        of_device = sums.setdefault(int(text[label.str]), [0, 0, 0, 0])
+        assert text[label.key] == "device" and text[label.str].startswith("cuda:")
+        of_device = sums.setdefault(int(text[label.str].removeprefix("cuda:")), [0, 0, 0, 0])
         for at, value in enumerate(sample.value):
             of_device[at] += value
     for device in common.devices(trace):

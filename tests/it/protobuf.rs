@@ -110,7 +110,7 @@ impl Profile {
         for sample in &self.sample {
             let label = &sample.label[0];
             assert_eq!(self.text(label.key), "device");
-            if self.text(label.str) == device.to_string() {
+            if self.text(label.str) == format!("cuda:{device}") {
                 (0..4).for_each(|at| sums[at] += sample.value[at]);
             }
         }

@@ -47,7 +47,7 @@ pub fn write_pprof(
     }
     profile.default_sample_type = profile.sample_type[0].kind;
     for (at, (device, history)) in devices.iter().enumerate() {
-        let label = Label { key: places.text("device"), str: places.text(&device.device.0.to_string()) };
+        let label = Label { key: places.text("device"), str: places.text(&device_name(device)) };
         for total in stack_totals(history, moment_of(at)) {
             let location_id = places.stack(total.stack);
             profile.sample.push(Sample { location_id, value: values(&total), label: vec![label] });
@@ -62,6 +62,12 @@ pub fn write_pprof(
     (profile.time_nanos, profile.duration_nanos) = times(devices);
     (profile.string_table, profile.function, profile.location) = places.finish();
     pack(&profile, output)
+}
+
+/// As PyTorch calls it. A bare number would not do: `pprof -tagfocus device=1` compares numbers with numbers only,
+/// and a label that is the number 0 is none.
+fn device_name(device: &DeviceTrace) -> String {
+    format!("cuda:{}", device.device.0)
 }
 
 fn values(total: &StackTotal) -> Vec<i64> {
