@@ -100,9 +100,9 @@ class StateView {
     const height = this.scroller.clientHeight;
     const context = sizedContext(this.canvas, this.width, height);
     const merged = drawShelves(context, this, this.colours, this.scroller.scrollTop, height);
-    const scale = `One full row is ${iec(this.layout.perShelf)}; ${counted(this.state.sums.segments)} segments, ${counted(this.state.sums.blocks)} blocks.`;
-    const small = merged ? ` ${counted(merged)} blocks are narrower than a pixel here and share one with a neighbour.` : '';
-    const wide = this.layout.widened ? ` ${counted(this.layout.widened)} segments are drawn wider than they are, to be seen.` : '';
+    const scale = `One full row is ${iec(this.layout.perShelf)}; ${several(this.state.sums.segments, 'segment')}, ${several(this.state.sums.blocks, 'block')}.`;
+    const small = merged ? ` ${several(merged, 'block')} narrower than a pixel here, sharing one with a neighbour.` : '';
+    const wide = this.layout.widened ? ` ${several(this.layout.widened, 'segment')} drawn wider than to scale, to be seen.` : '';
     setText(this.said, scale + small + wide + this.unknownText());
   }
 
