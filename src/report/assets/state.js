@@ -109,8 +109,9 @@ class StateView {
   unknownText() {
     const { exact, least, totals } = this.state;
     if (exact) return '';
-    const shown = least === null ? 'No blocks' : `Only blocks of at least ${iec(least)}`;
-    return ` ${shown} are in this file at this moment; smaller ones are left out, so what looks free may be in use. `
+    const shown = least === null ? 'No blocks are in this file at this moment'
+      : `Only blocks of at least ${iec(least)} are in this file at this moment; smaller ones are left out`;
+    return ` ${shown}, so what looks free may be in use. `
       + `Allocated in all was between ${iec(totals.lowest)} and ${iec(totals.highest)} in events ${counted(Math.max(0, totals.from - 1))} to ${counted(totals.to - 1)}.`;
   }
 
