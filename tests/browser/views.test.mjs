@@ -97,6 +97,27 @@ for (const report of reports()) {
       await page().evaluate(() => document.getElementById('timeline-0').memlab.timeline.reset());
     });
 
+    test('just below the upper edge of every band lies an allocation of its line', async () => {
+      const moment = peakMoment(report);
+      if (!await exactAt(moment)) return;
+      let sum = 0;
+      const bands = report.device.lines.slice(0, 10).map((line, rank) => ({ rank, bytes: line.held_at_peak_bytes, top: sum += line.held_at_peak_bytes }))
+        .filter(band => band.bytes > 0);
+      const found = await page().evaluate(([m, tops]) => {
+        const { memlab } = document.getElementById('timeline-0');
+        memlab.setView(m, m + 1);
+        memlab.timeline.paint();
+        const { frame, device } = memlab.timeline;
+        return tops.map(top => {
+          const { found } = memlab.timeline.hit(frame.plot.x + 5, frame.y(top - 1));
+          return found && device.allocation(found.rows, found.row).line;
+        });
+      }, [moment, bands.map(band => band.top)]);
+      assert.ok(bands.length > 0);
+      assert.deepEqual(found, bands.map(band => band.rank));
+      await page().evaluate(() => document.getElementById('timeline-0').memlab.timeline.reset());
+    });
+
     test('every band\'s maximum over the whole recording is its line\'s own peak', async () => {
       if (!await complete()) return;
       await page().evaluate(() => document.getElementById('timeline-0').memlab.timeline.reset());
@@ -154,6 +175,10 @@ for (const report of reports()) {
       await page().selectOption('#flame-0 select', 'total');
       const lines = [...report.device.lines, report.device.unattributed];
       if (!report.device.lines_left_out) assert.equal(await total(), lines.reduce((sum, line) => sum + line.total_bytes, 0));
+      const all = await total();
+      await page().locator('#flame-0 select').nth(1).selectOption('yours');
+      assert.equal(await total(), all, 'leaving out library frames loses no bytes');
+      await page().locator('#flame-0 select').nth(1).selectOption('all');
       await page().fill('#flame-0 input[type="search"]', 'forward');
       await settle(page());
       const { matched } = await dataset(page(), 'flame-0');

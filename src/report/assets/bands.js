@@ -21,7 +21,7 @@ const GROUPINGS = {
     shown: device => device.header.modules.length > 0 },
   step: { title: 'step of birth', none: 'outside of steps',
     ofRow: (device, rows, row) => device.stepOfBirth(rows.begin[row]) + 1,
-    label: (device, key) => `step ${device.stepName(key - 1)}`, shown: device => device.stepCount > 0 },
+    label: (device, key) => device.stepText(key - 1), shown: device => device.stepCount > 0 },
   stream: { title: 'stream', from0: true, ofKind: (device, kind) => device.kinds.stream[kind] + 1, none: 'none known',
     label: (device, key) => key === 1 ? `main stream ${device.header.streams[0]}`
       : `stream ${device.header.streams[key - 1]}`,

@@ -127,8 +127,10 @@ class Flame {
 
   sayWhole(hidden) {
     const whole = `${FLAME_MEASURES[this.measure]}: ${iecExact(this.tree.sum[0])}.`;
-    const left = hidden ? ` ${counted(hidden)} nodes are too narrow to show; zoom in on their callers.` : '';
-    const large = this.exact ? '' : ` Only blocks of at least ${iec(this.device.header.large?.least_bytes ?? 0)} are in this file at this moment.`;
+    const left = hidden ? ` ${several(hidden, 'node')} too narrow to show: zoom in on the callers.` : '';
+    const { large: known } = this.device.header;
+    const large = this.exact ? '' : known ? ` Only blocks of at least ${iec(known.least_bytes)} are in this file at this moment.`
+      : ' No single allocations are in this file at this moment.';
     setText(this.said, whole + left + large);
   }
 

@@ -53,7 +53,14 @@ class Focus {
 
   // What the event before the moment did, one line each.
   changeTexts() {
-    return this.device.changes(this.moment).map(change =>
-      `${change.what} ${iecExact(change.bytes)}, ${change.lineText}`);
+    const { device, moment } = this;
+    const texts = device.changes(moment).map(change => `${change.what} ${iecExact(change.bytes)}, ${change.lineText}`);
+    if (moment === 0) return texts;
+    const reserved = device.reserved.at(moment) - device.reserved.at(moment - 1);
+    if (reserved > 0) texts.push(`obtained ${iecExact(reserved)} from the driver`);
+    if (reserved < 0) texts.push(`returned ${iecExact(-reserved)} to the driver`);
+    const oom = device.ooms.find(it => it.moment === moment);
+    if (oom) texts.push(`out of memory: a request of ${iecExact(oom.bytes)} failed`);
+    return texts;
   }
 }

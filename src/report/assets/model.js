@@ -95,6 +95,12 @@ class Device {
     return this.strings[this.steps.name[step]];
   }
 
+  // A step in words: `step 12`, or the name that it was given.
+  stepText(step) {
+    const name = this.stepName(step);
+    return /^\d+$/.test(name) ? `step ${name}` : name;
+  }
+
   // Everything there is to say of one allocation, as plain values.
   allocation(rows, row) {
     const kind = rows.kind[row];

@@ -49,7 +49,7 @@ function drawShelves(context, view, colours, top, height) {
     if (piece.w < 5) continue;
     context.strokeStyle = colours.axis;
     context.lineWidth = 1;
-    context.setLineDash(piece.segment.blocks.length === 0 ? [3, 2] : []);
+    context.setLineDash(view.state.exact && piece.segment.blocks.length === 0 ? [3, 2] : []);
     context.strokeRect(piece.x + 0.5, y - 0.5, Math.max(1, piece.w - 1), BLOCK_HEIGHT + 1);
     context.setLineDash([]);
   }

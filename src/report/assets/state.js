@@ -100,17 +100,18 @@ class StateView {
     const height = this.scroller.clientHeight;
     const context = sizedContext(this.canvas, this.width, height);
     const merged = drawShelves(context, this, this.colours, this.scroller.scrollTop, height);
-    const scale = `One full row is ${iec(this.layout.perShelf)}; ${counted(this.state.sums.segments)} segments, ${counted(this.state.sums.blocks)} blocks.`;
-    const small = merged ? ` ${counted(merged)} blocks are narrower than a pixel here and share one with a neighbour.` : '';
-    const wide = this.layout.widened ? ` ${counted(this.layout.widened)} segments are drawn wider than they are, to be seen.` : '';
+    const scale = `One full row is ${iec(this.layout.perShelf)}; ${several(this.state.sums.segments, 'segment')}, ${several(this.state.sums.blocks, 'block')}.`;
+    const small = merged ? ` ${several(merged, 'block')} narrower than a pixel here, sharing one with a neighbour.` : '';
+    const wide = this.layout.widened ? ` ${several(this.layout.widened, 'segment')} drawn wider than to scale, to be seen.` : '';
     setText(this.said, scale + small + wide + this.unknownText());
   }
 
   unknownText() {
     const { exact, least, totals } = this.state;
     if (exact) return '';
-    const shown = least === null ? 'No blocks' : `Only blocks of at least ${iec(least)}`;
-    return ` ${shown} are in this file at this moment; smaller ones are left out, so what looks free may be in use. `
+    const shown = least === null ? 'No blocks are in this file at this moment'
+      : `Only blocks of at least ${iec(least)} are in this file at this moment; smaller ones are left out`;
+    return ` ${shown}, so what looks free may be in use. `
       + `Allocated in all was between ${iec(totals.lowest)} and ${iec(totals.highest)} in events ${counted(Math.max(0, totals.from - 1))} to ${counted(totals.to - 1)}.`;
   }
 

@@ -176,7 +176,7 @@ function drawMarks(context, state, frame, colours) {
     line(context, plot.x + x, PLOT_TOP - 6, plot.x + x, plot.y + plot.h);
     context.globalAlpha = 1;
     context.fillStyle = colours.step;
-    const text = shortened(`step ${state.device.stepName(step)}`, 16);
+    const text = shortened(state.device.stepText(step), 18);
     const width = context.measureText(text).width;
     if (plot.x + x + width < right && lower.free(x - 2, x + width + 6)) context.fillText(text, plot.x + x + 3, PLOT_TOP - 6);
   }

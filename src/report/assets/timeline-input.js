@@ -7,8 +7,11 @@ class TimelineInput {
   constructor(timeline) {
     this.timeline = timeline;
     this.pointers = new Map();
+    this.scrolledAt = -Infinity;
     const { plot, overview } = timeline;
     plot.addEventListener('wheel', event => this.wheel(event), { passive: false });
+    window.addEventListener('wheel', event => { if (!plot.contains(event.target)) this.scrolledAt = event.timeStamp; },
+      { passive: true });
     plot.addEventListener('pointerdown', event => this.down(event));
     plot.addEventListener('pointermove', event => this.move(event));
     plot.addEventListener('pointerup', event => this.up(event));
@@ -35,8 +38,10 @@ class TimelineInput {
     return (view.b - view.a) / frame.plot.w;
   }
 
-  // A wheel that can do nothing more here scrolls the page.
+  // A wheel that can do nothing more here scrolls the page, and so does one that was scrolling it already when the
+  // plot came under the pointer.
   wheel(event) {
+    if (event.timeStamp - this.scrolledAt < 250) { this.scrolledAt = event.timeStamp; return; }
     const { timeline } = this;
     const { view, axis } = timeline;
     const pixels = event.deltaMode === 1 ? 16 : 1;

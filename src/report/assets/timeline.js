@@ -49,10 +49,14 @@ class Timeline {
     const bands = groupingsOf(device).map(name => [name, GROUPINGS[name].title]);
     this.eventInput = build('input', { type: 'number', min: '0', max: String(device.events - 1), class: 'event',
       'aria-label': 'Event number', placeholder: 'number' });
+    this.choices = {
+      bands: choice('bands', bands, 'line', name => this.setGrouping(name)),
+      axis: device.clock ? choice('axis', [['event', 'events'], ['time', 'time']], 'event', mode => this.setAxis(mode)) : null,
+    };
     const go = event => { event.preventDefault(); if (this.eventInput.value !== '') this.goToEvent(Number(this.eventInput.value)); };
     return build('div', { class: 'view-tools', role: 'group', 'aria-label': 'Timeline' },
-      choice('bands', bands, 'line', name => this.setGrouping(name)),
-      device.clock ? choice('axis', [['event', 'events'], ['time', 'time']], 'event', mode => this.setAxis(mode)) : null,
+      this.choices.bands,
+      this.choices.axis,
       choice('height', [['zero', 'from zero'], ['fit', 'fit']], 'zero', value => { this.fit = value === 'fit'; this.draw(); }),
       build('span', { class: 'group' }, button('−', 'Zoom out', () => this.zoom(2)), button('+', 'Zoom in', () => this.zoom(0.5)),
         button('Reset', 'Show the whole recording', () => this.reset())),
@@ -134,6 +138,7 @@ class Timeline {
 
   setGrouping(name) {
     this.grouping = Grouping.of(this.device, name);
+    this.choices.bands.lastChild.value = name;
     this.overviewKey = null;
     this.hovered = null;
     this.pointedOut = null;
@@ -145,6 +150,7 @@ class Timeline {
   setAxis(mode) {
     const { m0, m1 } = this.view;
     this.axis = new TimelineAxis(this.device, mode);
+    if (this.choices.axis) this.choices.axis.lastChild.value = mode;
     this.overviewKey = null;
     this.setView(m0, m1);
   }

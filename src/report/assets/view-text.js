@@ -23,6 +23,11 @@ function counted(value) {
   return String(Math.round(value)).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
 }
 
+// `1 block`, `2,000 blocks`.
+function several(count, word) {
+  return `${counted(count)} ${word}${count === 1 ? '' : 's'}`;
+}
+
 // Bytes for people and for machines: `2.0 MiB (2,097,152)`.
 function iecExact(bytes) {
   return bytes < 1024 ? `${bytes} B` : `${iec(bytes)} (${counted(bytes)} bytes)`;
