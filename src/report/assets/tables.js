@@ -72,12 +72,12 @@ const Tables = (() => {
       head.append(" ", element("span", { class: "mark", title }, "inferred"));
     }
     if (row.stack) {
-      head.append(folded("stack", row.stack.slice(0, 40).map((frame) => Words.clean(Words.keepEnd(frame, 200)))));
+      head.append(folded("stack", row.stack.slice(0, 40).map((frame) => Words.cleanEnd(frame, 200))));
     }
     if (row.source) {
       const { file, first, text } = row.source;
       const numbered = text.map((line, index) => `${String(first + index).padStart(6)}  ${Words.clean(line)}`);
-      head.append(folded("source", numbered, row.line - first, Words.clean(Words.keepEnd(file ?? "", 400))));
+      head.append(folded("source", numbered, row.line - first, Words.cleanEnd(file ?? "", 400)));
     }
     return head;
   }
@@ -96,14 +96,14 @@ const Tables = (() => {
     },
     steps: {
       rows: (device) => device.steps.rows,
-      label: (row) => Words.clean(Words.keepEnd(row.name, 400)),
-      head: (row) => nameHead(Words.clean(Words.keepEnd(row.name, 400))),
+      label: (row) => Words.cleanEnd(row.name, 400),
+      head: (row) => nameHead(Words.cleanEnd(row.name, 400)),
       band: () => "share",
     },
     modules: {
       rows: (device) => device.modules?.rows,
-      label: (row) => Words.clean(Words.keepEnd(row.module, 400)),
-      head: (row) => nameHead(Words.clean(Words.keepEnd(row.module, 400))),
+      label: (row) => Words.cleanEnd(row.module, 400),
+      head: (row) => nameHead(Words.cleanEnd(row.module, 400)),
       band: () => "share",
     },
   };

@@ -17,7 +17,6 @@ const Theme = (() => {
     for (const button of buttons) {
       button.setAttribute("aria-pressed", String(button.dataset.themeChoice === theme));
     }
-    page.dispatchEvent(new CustomEvent("themechange", { bubbles: true }));
   }
 
   return Object.freeze({ start });

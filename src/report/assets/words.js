@@ -53,17 +53,21 @@ const Words = (() => {
     return letters.length <= most ? text : `${letters.slice(0, most - 1).join("")}…`;
   }
 
+  // Clean text of at most so many letters, of which the end or the beginning says most.
+  const cleanEnd = (text, most) => keepEnd(clean(keepEnd(text, most)), most);
+  const cleanStart = (text, most) => keepStart(clean(keepStart(text, most)), most);
+
   // How people read a source position: `train.py:100 step`.
   function place({ file, line, function: name }) {
-    const shown = keepEnd(file ?? "", 120) + (line == null ? "" : `:${line}`);
-    return clean(name == null ? shown : `${shown} ${keepStart(name, 120)}`);
+    const shown = cleanEnd(file ?? "", 120) + (line == null ? "" : `:${line}`);
+    return name == null ? shown : `${shown} ${cleanStart(name, 120)}`;
   }
 
   function label(row) {
-    if (row.module != null) return clean(keepEnd(row.module, 400));
-    if (row.stack?.length) return clean(keepEnd(row.stack[0], 400));
+    if (row.module != null) return cleanEnd(row.module, 400);
+    if (row.stack?.length) return cleanEnd(row.stack[0], 400);
     return place(row);
   }
 
-  return Object.freeze({ bytes, change, count, percent, clean, keepEnd, place, label });
+  return Object.freeze({ bytes, change, count, percent, clean, cleanEnd, place, label });
 })();

@@ -17,13 +17,10 @@ use crate::report::verdict as words;
 use crate::report::{steps_table, svg};
 use crate::units::{Bytes, Count, percent};
 
-/// Rows of the smaller tables; what they leave out stands in the JSON.
-const MOST_ROWS: usize = 100;
-
 /// What of a device a page has room for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
-    /// Rows of the long tables that stand in the page itself.
+    /// Rows of a table that stand in the page itself. The script has all of the long ones, the JSON of all.
     pub(super) rows: usize,
     /// Bytes that both pictures together may take.
     pub(super) pictures: usize,
@@ -99,7 +96,7 @@ impl Device {
             group_by: Prose::new(&device.group_by),
             steps_sentence: Prose::sentence(&steps_table::sentence(&device.steps)),
             steps: tables::steps(&device.steps, place, room.rows),
-            categories: tables::categories(device, place, MOST_ROWS),
+            categories: tables::categories(device, place, room.rows),
             category_rule: Prose::sentence(&device.categories.rule),
             modules: device
                 .modules
@@ -113,17 +110,17 @@ impl Device {
                 Bytes(telling.stranded_bytes),
                 Count(telling.stranded_blocks)
             ),
-            pins: tables::pins(telling, place, MOST_ROWS),
+            pins: tables::pins(telling, place, room.rows),
             fragmentation,
-            ooms: tables::ooms(&device.ooms, place, MOST_ROWS),
+            ooms: tables::ooms(&device.ooms, place, room.rows),
             help: device
                 .what_would_help
                 .as_ref()
                 .map(|help| (Prose::new(&help.recommendation.reason), tables::what_would_help(help, place))),
-            pools: tables::pools(&device.pools, place, MOST_ROWS),
-            names: census.and_then(|census| tables::names(census, place, MOST_ROWS)),
+            pools: tables::pools(&device.pools, place, room.rows),
+            names: census.and_then(|census| tables::names(census, place, room.rows)),
             names_sentence: census.map(names_sentence).unwrap_or_default(),
-            holders: census.and_then(|census| tables::holders(census, place, MOST_ROWS)),
+            holders: census.and_then(|census| tables::holders(census, place, room.rows)),
             outside: device.outside.as_ref().map(outside),
             self_check: device.self_check.as_ref().map(self_check),
         })

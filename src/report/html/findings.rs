@@ -12,8 +12,8 @@ use crate::report::told;
 use crate::report::types::{FindingLine, FindingRow, TraceReport};
 use crate::units::{Bytes, Count};
 
-/// Findings that are told; of more, the number.
-const MOST: usize = 60;
+/// Bytes that all findings together may take; of what has no room, the number is told.
+const ROOM: usize = 100_000;
 const MOST_LINES: usize = 5;
 const MOST_FIGURES: usize = 40;
 
@@ -21,8 +21,9 @@ const MOST_FIGURES: usize = 40;
 #[derive(Template)]
 #[template(path = "findings.html", config = "src/report/assets/askama.toml")]
 pub(super) struct Findings {
-    serious: Vec<Finding>,
-    infos: Vec<Finding>,
+    /// Finished HTML.
+    serious: Vec<String>,
+    infos: Vec<String>,
     left_out: Option<Count>,
 }
 
@@ -31,12 +32,15 @@ impl HtmlSafe for Findings {}
 impl Findings {
     pub(super) fn of(trace: &TraceReport) -> Self {
         let findings = told::in_order(trace, None);
-        let left_out = findings.len().saturating_sub(MOST) as u64;
-        let several = trace.devices.len() > 1;
-        let (serious, infos): (Vec<_>, Vec<_>) =
-            findings.into_iter().take(MOST).partition(|finding| told::is_serious(finding));
-        let all = |rows: Vec<&FindingRow>| rows.into_iter().map(|row| Finding::of(row, several)).collect();
-        Self { serious: all(serious), infos: all(infos), left_out: (left_out > 0).then_some(Count(left_out)) }
+        let (mut serious, mut infos, mut room) = (Vec::new(), Vec::new(), ROOM);
+        for row in &findings {
+            let text = Finding::of(row, trace.devices.len() > 1).render().unwrap_or_default();
+            let Some(left) = room.checked_sub(text.len()) else { break };
+            room = left;
+            if told::is_serious(row) { serious.push(text) } else { infos.push(text) }
+        }
+        let left_out = (findings.len() - serious.len() - infos.len()) as u64;
+        Self { serious, infos, left_out: (left_out > 0).then_some(Count(left_out)) }
     }
 }
 
@@ -57,8 +61,6 @@ struct Finding {
     figures: Vec<(Prose, String)>,
     explain: Name,
 }
-
-impl HtmlSafe for Finding {}
 
 impl Finding {
     fn of(row: &FindingRow, several_devices: bool) -> Self {
@@ -193,7 +195,10 @@ mod tests {
         assert!(shown(&fixtures::normal().traces[0]).contains("No rule fired"));
         let mut report = fixtures::oom();
         let trace = &mut report.traces[0];
-        trace.findings = vec![trace.findings[1].clone(); MOST + 1_000];
-        assert!(shown(trace).contains("1,000 more findings"));
+        trace.findings = vec![trace.findings[1].clone(); 5_000];
+        let text = shown(trace);
+        let count = text.matches("class=\"finding error\"").count();
+        assert!(count > 20 && text.contains(&format!("{} more findings", Count(5_000 - count as u64))));
+        assert!(text.len() < ROOM + 1_000);
     }
 }

@@ -9,7 +9,7 @@ use crate::report::types::{DeviceReport, TraceReport};
 use crate::units::{Bytes, Count};
 
 /// Rows of each list; of more, the number.
-const MOST: usize = 100;
+const MOST: usize = 40;
 
 /// The sections.
 #[derive(Template)]
@@ -97,6 +97,6 @@ mod tests {
         assert!(oom.contains("max_split_size_mb:512") && oom.contains("3.12.4"), "{oom}");
         let mut report = fixtures::late();
         report.traces[0].warnings = vec![report.traces[0].warnings[0].clone(); 5_000];
-        assert!(shown(&report.traces[0]).contains("4,900 more"));
+        assert!(shown(&report.traces[0]).contains("4,960 more"));
     }
 }

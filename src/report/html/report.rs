@@ -17,15 +17,14 @@ use super::verdict::{Head, Verdicts};
 use crate::report::types::TraceReport;
 use crate::units::Count;
 
-/// Rows of a long table that stand in the page itself; the script has all.
+/// Rows of a table that stand in the page itself, where names are not very long.
 const ROWS: usize = 100;
-/// Of all devices together.
-const ROWS_OF_ALL: usize = 800;
-const LEAST_ROWS: usize = 10;
-/// Bytes of all static pictures together; the page holds them as base64.
-const PICTURES: usize = 400_000;
-/// Once the sections of devices are longer than this, further devices are only counted.
-const SECTIONS: usize = 700_000;
+const LEAST_ROWS: usize = 6;
+/// Bytes that the sections of all devices may take. Of three megabytes the blobs have two, and scripts, findings
+/// and the rest need half of what is left.
+const SECTIONS: usize = 500_000;
+/// No device gets less: with more devices than fit, the others are counted.
+const LEAST_SECTION: usize = 50_000;
 
 const STYLES: [&str; 3] = [
     include_str!("../assets/tokens.css"),
@@ -115,19 +114,30 @@ pub fn html(trace: &TraceReport, pages: &[PageDevice], options: &HtmlOptions) ->
 
 /// The sections of all devices that fit, and how many those are.
 fn devices(trace: &TraceReport) -> (String, usize) {
-    let count = trace.devices.len().max(1);
-    let rows = (ROWS_OF_ALL / count).clamp(LEAST_ROWS, ROWS);
+    let count = trace.devices.len();
     let mut text = String::new();
-    for place in 0..trace.devices.len() {
-        if text.len() > SECTIONS {
+    for place in 0..count {
+        let left = SECTIONS.saturating_sub(text.len());
+        let device = device(trace, place, (left / (count - place)).max(LEAST_SECTION));
+        if place > 0 && device.len() > left {
             return (text, place);
         }
-        let room = Room { rows, pictures: PICTURES / count };
-        if let Some(device) = Device::of(trace, place, room) {
-            text += &device.render().unwrap_or_default();
-        }
+        text += &device;
     }
-    (text, trace.devices.len())
+    (text, count)
+}
+
+/// The sections of one device, with as many rows as fit into `bytes`; pictures may take half of them.
+fn device(trace: &TraceReport, place: usize, bytes: usize) -> String {
+    let mut room = Room { rows: ROWS, pictures: bytes / 2 };
+    loop {
+        let device = Device::of(trace, place, room);
+        let text = device.map(|device| device.render().unwrap_or_default()).unwrap_or_default();
+        if text.len() <= bytes || room.rows <= LEAST_ROWS {
+            return text;
+        }
+        room.rows = (room.rows / 2).max(LEAST_ROWS);
+    }
 }
 
 /// Where the navigation leads: the sections of an only device, or one entry for each.

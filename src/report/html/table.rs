@@ -81,6 +81,13 @@ impl Row {
         Self { rest, cells }
     }
 
+    /// The row for what is left to the JSON, where `shown` of `all` rows are in the page.
+    pub(super) fn left_out(all: usize, shown: usize, columns: usize) -> Vec<Self> {
+        let count = all.saturating_sub(shown) as u64;
+        let row = || Self::rest("more", &format!("{} more: see report.json", Count(count)), vec![], columns);
+        (count > 0).then(row).into_iter().collect()
+    }
+
     fn html(&self) -> String {
         self.cells.iter().enumerate().map(|(index, cell)| cell.html(index == 0)).collect()
     }

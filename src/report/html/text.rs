@@ -16,7 +16,7 @@ const LONGEST_NAME: usize = 400;
 /// Of a file and of a function where both stand in one name.
 const LONGEST_PART: usize = 120;
 /// Of a sentence.
-const LONGEST_SENTENCE: usize = 1_200;
+const LONGEST_SENTENCE: usize = 800;
 
 /// A name of the trace. Shown as `<bdi>`: letters that run from right to left do not reorder what follows.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +24,7 @@ pub(super) struct Name(String);
 
 impl Name {
     pub(super) fn new(text: &str) -> Self {
-        Self(terminal(&keep_end(text, LONGEST_NAME)).into_owned())
+        Self(visible_end(text, LONGEST_NAME))
     }
 
     /// A row of the line table, however it is grouped.
@@ -51,13 +51,23 @@ impl Name {
     /// Both parts are cut on their own, so that a long one does not push the other out.
     fn place(file: Option<&str>, line: Option<u64>, function: Option<&str>) -> Self {
         let row = LineRow {
-            file: file.map(|file| keep_end(file, LONGEST_PART).into_owned()),
+            file: file.map(|file| visible_end(file, LONGEST_PART)),
             line,
-            function: function.map(|function| keep_start(function, LONGEST_PART).into_owned()),
+            function: function.map(|function| visible_start(function, LONGEST_PART)),
             ..LineRow::default()
         };
-        Self(terminal(&row.label()).into_owned())
+        Self(row.label())
     }
+}
+
+/// The end of `text` with every character visible; spelling them out makes it no longer than `most`.
+pub(super) fn visible_end(text: &str, most: usize) -> String {
+    keep_end(&terminal(&keep_end(text, most)), most).into_owned()
+}
+
+/// The beginning of `text`, likewise.
+fn visible_start(text: &str, most: usize) -> String {
+    keep_start(&terminal(&keep_start(text, most)), most).into_owned()
 }
 
 impl fmt::Display for Name {
@@ -74,7 +84,7 @@ pub(super) struct Prose(String);
 
 impl Prose {
     pub(super) fn new(text: &str) -> Self {
-        Self(terminal(&keep_start(text, LONGEST_SENTENCE)).into_owned())
+        Self(visible_start(text, LONGEST_SENTENCE))
     }
 
     /// A sentence that ends in one full stop, however it came.
@@ -143,7 +153,9 @@ mod tests {
         };
         let shown = Name::of_finding_line(&line).to_string();
         assert!(shown.contains("/train.py:7 stepb") && shown.chars().count() < 280, "{shown}");
-        assert!(Name::new(&"x".repeat(10_000)).to_string().chars().count() < 420);
+        for letter in ["x", "\u{202e}"] {
+            assert!(Name::new(&letter.repeat(10_000)).to_string().chars().count() < 420);
+        }
     }
 
     #[test]

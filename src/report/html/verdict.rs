@@ -11,8 +11,8 @@ use crate::report::verdict;
 use crate::units::{Count, percent};
 
 /// Devices whose verdict is told; of more, the number.
-const MOST_DEVICES: usize = 64;
-const MOST_SENTENCES: usize = 12;
+const MOST_DEVICES: usize = 16;
+const MOST_SENTENCES: usize = 8;
 
 /// The head of the page: which file this is.
 #[derive(Template)]

@@ -86,7 +86,8 @@ pub(in crate::report::html) fn pins(at: &Fragmentation, place: usize, most: usiz
     ];
     let rows: Vec<Row> = at.pins.iter().take(most).map(pin).collect();
     let caption = "Lines whose blocks pin stranded bytes";
-    let table = Table { kind: "pins", place, caption, row_word: "line", columns, rows, rest: vec![] };
+    let rest = Row::left_out(at.pins.len(), rows.len(), columns.len());
+    let table = Table { kind: "pins", place, caption, row_word: "line", columns, rows, rest };
     (!table.rows.is_empty()).then_some(table)
 }
 

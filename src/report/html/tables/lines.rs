@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::report::escape::{keep_end, xml};
+use crate::report::escape::xml;
 use crate::report::html::table::{Cell, Row, Table, band_class, column};
-use crate::report::html::text::Name;
+use crate::report::html::text::{Name, visible_end};
 use crate::report::lines_table::bytes_of_other_lines;
 use crate::report::types::{DeviceReport, LineFigures, LineRow, SourceRow};
 use crate::units::Count;
@@ -80,7 +80,7 @@ fn after(line: &LineRow) -> String {
     }
     if let Some(stack) = &line.stack {
         let frames =
-            stack.iter().take(MOST_FRAMES).map(|frame| xml(&keep_end(frame, LONGEST_FRAME)).into_owned());
+            stack.iter().take(MOST_FRAMES).map(|frame| xml(&visible_end(frame, LONGEST_FRAME)).into_owned());
         let frames: Vec<String> = frames.collect();
         text += &format!("<details><summary>stack</summary><pre>{}</pre></details>", frames.join("\n"));
     }

@@ -1,7 +1,7 @@
 //! The smaller tables: counters, categories, failed requests, pools, other settings.
 
 use crate::report::categories::CategoryTableRow;
-use crate::report::html::table::{Cell, Row, Table, column};
+use crate::report::html::table::{Cell, Column, Row, Table, column};
 use crate::report::html::text::Name;
 use crate::report::types::{DeviceReport, Four, OomRow, PoolRow};
 use crate::report::whatif::HelpRow;
@@ -51,7 +51,8 @@ pub(in crate::report::html) fn categories(device: &DeviceReport, place: usize, m
         (true, column("bytes", "live_at_end_bytes", "live at end")),
     ];
     let is_shown = columns.each_ref().map(|(is_shown, _)| *is_shown);
-    let columns = columns.into_iter().filter_map(|(is_shown, column)| is_shown.then_some(column)).collect();
+    let columns: Vec<Column> =
+        columns.into_iter().filter_map(|(is_shown, column)| is_shown.then_some(column)).collect();
     let peak = device.peak.allocated_bytes;
     let row = |row: &CategoryTableRow| {
         let cells = category(row, peak).into_iter().zip(is_shown);
@@ -59,8 +60,8 @@ pub(in crate::report::html) fn categories(device: &DeviceReport, place: usize, m
     };
     let rows: Vec<Row> = rows.iter().map(row).collect();
     let caption = "What the memory is for";
-    let table =
-        Table { kind: "categories", place, caption, row_word: "category", columns, rows, rest: vec![] };
+    let rest = Row::left_out(device.categories.rows.len(), rows.len(), columns.len());
+    let table = Table { kind: "categories", place, caption, row_word: "category", columns, rows, rest };
     (!table.rows.is_empty()).then_some(table)
 }
 
@@ -93,7 +94,8 @@ pub(in crate::report::html) fn ooms(ooms: &[OomRow], place: usize, most: usize) 
     ];
     let rows: Vec<Row> = ooms.iter().rev().take(most).map(oom).collect();
     let caption = "Requests that failed";
-    let table = Table { kind: "ooms", place, caption, row_word: "request", columns, rows, rest: vec![] };
+    let rest = Row::left_out(ooms.len(), rows.len(), columns.len());
+    let table = Table { kind: "ooms", place, caption, row_word: "request", columns, rows, rest };
     (!table.rows.is_empty()).then_some(table)
 }
 
@@ -137,7 +139,8 @@ pub(in crate::report::html) fn pools(pools: &[PoolRow], place: usize, most: usiz
     };
     let rows: Vec<Row> = pools.iter().take(most).map(row).collect();
     let caption = "Reserved memory by stream and pool";
-    let table = Table { kind: "pools", place, caption, row_word: "pool", columns, rows, rest: vec![] };
+    let rest = Row::left_out(pools.len(), rows.len(), columns.len());
+    let table = Table { kind: "pools", place, caption, row_word: "pool", columns, rows, rest };
     (!table.rows.is_empty()).then_some(table)
 }
 

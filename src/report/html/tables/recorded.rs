@@ -69,7 +69,8 @@ pub(in crate::report::html) fn names(census: &CensusRow, place: usize, most: usi
     ];
     let rows: Vec<Row> = census.tensors.iter().take(most).map(tensor).collect();
     let caption = "Named tensors";
-    let table = Table { kind: "names", place, caption, row_word: "tensor", columns, rows, rest: vec![] };
+    let rest = Row::left_out(census.tensors.len(), rows.len(), columns.len());
+    let table = Table { kind: "names", place, caption, row_word: "tensor", columns, rows, rest };
     (!table.rows.is_empty()).then_some(table)
 }
 
@@ -112,7 +113,8 @@ pub(in crate::report::html) fn holders(census: &CensusRow, place: usize, most: u
     };
     let rows: Vec<Row> = census.holders.iter().take(most).map(row).collect();
     let caption = "Who holds the largest allocations";
-    let table = Table { kind: "holders", place, caption, row_word: "holder", columns, rows, rest: vec![] };
+    let rest = Row::left_out(census.holders.len(), rows.len(), columns.len());
+    let table = Table { kind: "holders", place, caption, row_word: "holder", columns, rows, rest };
     (!table.rows.is_empty()).then_some(table)
 }
 
