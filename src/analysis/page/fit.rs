@@ -117,20 +117,25 @@ impl Fitting<'_> {
     fn windows(&mut self) -> PageDevice {
         let rows = (self.budget / BYTES_PER_LARGE_ROW).min(MOST_LARGE_ROWS) as usize;
         let large_bytes = tables::large_threshold(self.sources.history, rows);
-        let found = large_bytes.map(|_| self.widest(large_bytes));
-        match found.filter(|made| self.fits(made) && made.moments > 0) {
-            Some(made) => made,
-            None => self.widest(None),
+        // Where very much is live at once, a window alone may be too much: then fewer of them.
+        let choices = [(large_bytes, CENTRES), (None, CENTRES), (None, 3), (None, 1)];
+        let mut found = PageDevice::default();
+        for (large_bytes, centres) in choices {
+            found = self.widest(large_bytes, centres);
+            if self.fits(&found) && found.moments > 0 {
+                return found;
+            }
         }
+        found
     }
 
     /// The widest windows beside the large allocations; none where none fits.
-    fn widest(&mut self, large_bytes: Option<u64>) -> PageDevice {
+    fn widest(&mut self, large_bytes: Option<u64>, centres: u64) -> PageDevice {
         let mut best = self.made(&Detail { windows: Vec::new(), large_bytes }, false);
         let bare = packed_bytes(&best.packed);
-        let mut search = Search::new(self.budget, bare, self.sources.history.events);
+        let mut search = Search::new(self.budget, bare, self.sources.history.events, centres);
         for _ in 0..TRIES {
-            let windows = self.around(search.next);
+            let windows = self.around(search.next, centres);
             let made = self.made(&Detail { windows, large_bytes }, false);
             let bytes = packed_bytes(&made.packed);
             if bytes <= self.budget && made.moments >= best.moments {
@@ -143,8 +148,8 @@ impl Fitting<'_> {
         best
     }
 
-    fn around(&self, moments: u64) -> Vec<RangeInclusive<u64>> {
-        tables::windows_around(self.sources.history, self.sources.steps, moments)
+    fn around(&self, moments: u64, centres: u64) -> Vec<RangeInclusive<u64>> {
+        tables::windows_around(self.sources.history, self.sources.steps, moments, centres as usize)
     }
 }
 
@@ -161,12 +166,12 @@ struct Search {
 }
 
 impl Search {
-    fn new(budget: u64, bare: u64, events: u64) -> Self {
+    fn new(budget: u64, bare: u64, events: u64, centres: u64) -> Self {
         let room = budget.saturating_sub(bare);
         // More moments than a whole recording may have would be as slow to open.
-        let widest = events.clamp(NARROWEST, MOST_COMPLETE_EVENTS / CENTRES);
+        let widest = events.clamp(NARROWEST, MOST_COMPLETE_EVENTS / centres);
         // Some three bytes an event.
-        let next = (room / (3 * CENTRES)).clamp(NARROWEST, widest);
+        let next = (room / (3 * centres)).clamp(NARROWEST, widest);
         Self { budget, bare, next, fits: 0, fails: widest + 1 }
     }
 
@@ -202,7 +207,7 @@ mod tests {
     #[test]
     fn the_search_finds_a_width_that_nearly_fills_the_room() {
         for per_moment in [2u64, 7, 40] {
-            let mut search = Search::new(1_000_000, 100_000, 50_000_000);
+            let mut search = Search::new(1_000_000, 100_000, 50_000_000, CENTRES);
             let mut widest = 0;
             for _ in 0..TRIES {
                 let bytes = 100_000 + 20_000 + search.next * per_moment;

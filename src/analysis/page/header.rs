@@ -1,9 +1,9 @@
 //! The keys of a device's header.
 //!
-//! Owns names and order only; the columns are moved or written as they come from `tables`. What each key means
-//! is for the page's scripts to know, and the same as in `docs/design.md`.
+//! Owns names and order only; the columns are written as they come from `tables`. Zero is "none" wherever a
+//! number is one more than a position.
 
-use crate::report::html::blob::{Column, Part};
+use crate::report::html::blob::{Column, MOST_EXACT, Part};
 use crate::tables::{
     BandBy, Category, Detail, Drawn, Kind, Levels, Lifetimes, RangeColumns, RowColumns, SIZE_CLASSES, Sources,
 };
@@ -56,12 +56,17 @@ pub(super) fn header(
         ("ooms_left_out", Part::number(ooms_left_out)),
         ("peaks", peaks(sources)),
         ("total_bytes", Part::number(total_bytes)),
-        ("time_origin_us", Part::Value(lifetimes.time_origin_us().into())),
+        ("time_origin_us", Part::Value(lifetimes.time_origin_us().map(exact).into())),
         ("complete", complete.into()),
         ("windows", windows(lifetimes, detail, drawn)),
         ("large", Part::or_null(large)),
         ("levels", levels),
     ])
+}
+
+/// A time as a script can hold it.
+fn exact(time_us: i64) -> i64 {
+    time_us.clamp(-(MOST_EXACT as i64), MOST_EXACT as i64)
 }
 
 fn plain<T: Copy + Into<u64>>(values: &[T]) -> Part {

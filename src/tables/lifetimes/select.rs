@@ -211,10 +211,15 @@ impl<'a> Lifetimes<'a> {
     }
 }
 
-/// Windows of about `moments` moments around what matters: the last failure, the peaks of reserved and
-/// allocated bytes, both ends, and a step in the middle. Windows that meet are one.
+/// Windows of about `moments` moments around the first `most` of what matters: the last failure, the peaks of
+/// reserved and allocated bytes, the end, the beginning, and a step in the middle. Windows that meet are one.
 #[must_use]
-pub fn windows_around(history: &History, steps: &StepTable, moments: u64) -> Vec<RangeInclusive<u64>> {
+pub fn windows_around(
+    history: &History,
+    steps: &StepTable,
+    moments: u64,
+    most: usize,
+) -> Vec<RangeInclusive<u64>> {
     let middle = steps.rows.get(steps.rows.len() / 2).map(|step| step.begin.0.midpoint(step.end.0));
     let centres = [
         history.ooms.last().map(|oom| oom.event + 1),
@@ -228,7 +233,8 @@ pub fn windows_around(history: &History, steps: &StepTable, moments: u64) -> Vec
         let from = centre.saturating_sub(moments / 2);
         from..=centre.saturating_add(moments / 2).min(history.events)
     };
-    let mut windows: Vec<RangeInclusive<u64>> = centres.into_iter().flatten().map(around).collect();
+    let mut windows: Vec<RangeInclusive<u64>> =
+        centres.into_iter().flatten().take(most).map(around).collect();
     windows.sort_unstable_by_key(|window| (*window.start(), *window.end()));
     let mut joined: Vec<RangeInclusive<u64>> = Vec::with_capacity(windows.len());
     for window in windows {
@@ -274,7 +280,7 @@ mod tests {
         let mut history = History { events: 1_000, ..History::default() };
         history.peaks.allocated = Peak { bytes: 1, moment: Moment(500) };
         history.peaks.reserved = Peak { bytes: 1, moment: Moment(511) };
-        let windows = windows_around(&history, &StepTable::default(), 10);
+        let windows = windows_around(&history, &StepTable::default(), 10, 6);
         assert_eq!(windows, [0..=5, 495..=516, 995..=1000]);
         let oom = OomEvent {
             event: 299,
@@ -285,8 +291,9 @@ mod tests {
             usage: crate::rebuild::Usage::default(),
         };
         history.ooms.push(oom);
-        assert_eq!(windows_around(&history, &StepTable::default(), 0)[1], 300..=300);
-        assert_eq!(windows_around(&history, &StepTable::default(), u64::MAX), [0..=1000]);
+        assert_eq!(windows_around(&history, &StepTable::default(), 0, 6)[1], 300..=300);
+        assert_eq!(windows_around(&history, &StepTable::default(), u64::MAX, 6), [0..=1000]);
+        assert_eq!(windows_around(&history, &StepTable::default(), 10, 1), [295..=305]);
     }
 
     #[test]

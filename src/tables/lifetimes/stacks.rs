@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use hashbrown::HashMap;
 
 use crate::model::{FrameId, StackId, Trace};
-use crate::rebuild::{History, NONE};
+use crate::rebuild::History;
 
 use super::{Limits, Texts};
 
@@ -181,7 +181,6 @@ impl Planter<'_> {
             self.tree.of_stack[id as usize] = node + 1;
         }
         self.tree.left_out = stacks.len() as u64;
-        debug_assert_ne!(node, NONE);
     }
 }
 

@@ -72,6 +72,28 @@ fn many_lines_and_stacks_stay_within_the_budget_with_exact_sums() {
     assert_eq!(container.column("/lines/own").last(), held.last());
 }
 
+#[test]
+fn more_live_segments_than_fit_leave_no_window_but_the_levels() {
+    let mut builder = TraceBuilder::new();
+    let mut address = 0x7f00_0000_0000;
+    for index in 0..20_000u64 {
+        let gap = u64::from_str_radix(&noise(index)[..4], 16).unwrap() + 1;
+        address += (2 << 20) + gap * 512;
+        builder = builder.segment_alloc(address, 2 << 20).alloc(address, 512);
+    }
+    let trace = builder.build();
+    let budget = 40_000;
+    let (_, made) = packed(&trace, budget);
+    assert!(made.iter().map(|blob| blob.text.len() as u64).sum::<u64>() <= budget);
+    let page = Device::of(&made[1].text);
+    let history = rebuild(&trace, &trace.devices[0]);
+    assert!(page.windows.iter().all(|(_, to, _)| *to < history.events), "the end does not fit");
+    assert_eq!(page.container.column("/levels/reserved").last(), Some(&history.end.reserved_bytes));
+    let left_out = page.container.number("/ranges_left_out");
+    assert_eq!(page.ranges.len() as u64 + left_out, 20_000);
+    assert!(left_out > 0);
+}
+
 /// Damaged and odd files, too: whatever `rebuild` made of them stands in the page, within its budget.
 #[test]
 fn every_recording_has_a_page_within_its_budget() {
