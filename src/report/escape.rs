@@ -143,17 +143,19 @@ pub fn short_name(text: &str, width: usize) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let is_cut = |&(at, character): &(usize, char)| at > 0 && matches!(character, '/' | '\\');
-    let tails = text.char_indices().filter(is_cut).map(|(at, _)| &text[at..]);
-    let fitting = tails.clone().find(|tail| tail.chars().count() < width);
+    let mut tails = text.char_indices().filter(is_cut).map(|(at, _)| &text[at..]);
+    let fitting = tails.find(|tail| tail.chars().count() < width);
     // A tail that says next to nothing is no name: then both ends of the whole are better.
     if let Some(tail) = fitting.filter(|tail| tail.chars().count() * 3 >= width) {
         return Cow::Owned(format!("…{tail}"));
     }
-    let name = tails.last().map_or(text, |tail| &tail[1..]);
+    let name = text.rsplit(['/', '\\']).next().unwrap_or(text);
     let name = if name.chars().count() > width { name } else { text };
     let count = name.chars().count();
     let kept = width.saturating_sub(1);
-    let front = kept / 3;
+    // The position stays whole where it leaves room for the end of the function's name.
+    let position = name.find(' ').map(|at| name[..=at].chars().count());
+    let front = position.filter(|&position| position <= kept * 2 / 3).unwrap_or(kept / 3);
     let (start, end) = (name.chars().take(front), name.chars().skip(count - (kept - front)));
     Cow::Owned(if width == 0 {
         String::new()
@@ -236,6 +238,7 @@ mod tests {
         );
         assert_eq!(short_name("C:\\work\\model\\block.py:41 forward", 24), "…\\block.py:41 forward");
         assert_eq!(short_name("a/block.py:41 scaled_dot_product_attention", 16), "block…_attention");
+        assert_eq!(short_name("a/block.py:41 scaled_dot_product_attention", 24), "block.py:41 …t_attention");
         assert_eq!(short_name("0123456789abcdef", 7), "01…cdef");
         assert_eq!(short_name(&format!("{}/b", "long".repeat(20)), 10), "lon…long/b");
         assert_eq!(short_name("größer", 0), "");

@@ -34,7 +34,7 @@ impl Ticks {
         }
         // A quarter of a unit would be 256, 512, 768, 1024 of the smaller one.
         let unit = 1024f64.powf((end.max(1.0).log2() / 10.0).floor());
-        if step * 4.0 == unit {
+        if (step * 4.0 - unit).abs() < 0.5 {
             step *= 2.0;
         }
         // Half a unit still reads better than 512 of the smaller one.

@@ -17,6 +17,8 @@ const TOP: f64 = 72.0;
 const CHARACTER: f64 = 7.9;
 /// Fewer characters say nothing.
 const FEWEST_CHARACTERS: usize = 4;
+/// With less room, the function says more than a part of the file.
+const FEWEST_FOR_A_FILE: usize = 30;
 /// Levels at most, whatever the data says.
 const MOST_LEVELS: u32 = 64;
 
@@ -141,9 +143,11 @@ fn inner_text(one: &FlameBox, label: &str, room: usize) -> String {
     let line = file.find(':').map_or("", |at| &file[at..]);
     let function = file.split_once(' ').map_or("", |(_, function)| function);
     let fits = |text: &&str| !text.is_empty() && text.chars().count() <= room;
-    let longest = if function.is_empty() { file } else { function };
-    let fitting = [file, line, function].into_iter().find(fits);
-    fitting.map_or_else(|| keep_start(longest, room).into_owned(), str::to_owned)
+    if fits(&file) || room >= FEWEST_FOR_A_FILE || function.is_empty() {
+        return short_name(file, room).into_owned();
+    }
+    let fitting = [line, function].into_iter().find(fits);
+    fitting.map_or_else(|| keep_start(function, room).into_owned(), str::to_owned)
 }
 
 fn ink(kind: FlameKind) -> Ink {
@@ -165,7 +169,7 @@ mod tests {
         assert_eq!(shown(label, 12), ":41 forward");
         assert_eq!(shown(label, 8), "forward");
         assert_eq!(shown(label, 5), "forw…");
-        assert_eq!(shown("at::empty_like(at::Tensor)", 9), "at::empt…");
+        assert_eq!(shown("at::empty_like(at::Tensor)", 9), "at…ensor)");
         assert_eq!(shown("", 9), "");
         let folded = FlameBox { kind: FlameKind::Folded, ..FlameBox::default() };
         assert_eq!(inner_text(&folded, "… 3 library frames", 9), "… 3 libr…");

@@ -188,7 +188,7 @@ mod tests {
         let mut report = fixtures::late();
         let (trace, device) = (&report.traces[0], &report.traces[0].devices[0]);
         assert!(steps_svg(trace, device).is_none() && picture_svg("other", trace, device).is_none());
-        report.traces[0].devices[0].pictures = Default::default();
+        report.traces[0].devices[0].pictures = crate::report::Pictures::default();
         assert!(render("segments", &report).contains("Nothing is reserved."));
         assert!(render("flamegraph", &report).contains("Nothing was allocated."));
     }
@@ -272,7 +272,7 @@ mod tests {
             let longest =
                 texts.filter_map(|line| line.split_once('>')).map(|(_, text)| text.chars().count()).max();
             assert!(longest.unwrap() <= 132 + "</text>".len(), "{kind}");
-            assert!(svg.contains("train…"), "{kind}");
+            assert!(svg.contains("train.py:100 …"), "{kind}");
         }
     }
 

@@ -47,7 +47,7 @@ pub(super) const UNKNOWN: Ink = ink("unknown", 0xc1_c9_d2, 0x48_4f_58);
 /// Freed, waits for a stream.
 pub(super) const WAITING: Ink = ink("waiting", 0x7c_86_92, 0x7c_86_92);
 /// Frames that are no line of the user's.
-pub(super) const LIBRARY: Ink = ink("library", 0xe9_ed_f1, 0x24_2a_32);
+pub(super) const LIBRARY: Ink = ink("library", 0xe9_ed_f1, 0x24_2a_33);
 /// What stands above a step's end, up to its peak.
 pub(super) const ABOVE: Ink = ink("above", 0xd3_de_ea, 0x2a_36_46);
 pub(super) const ALLOCATED: Ink = ink("allocated", 0x40_59_b0, 0x40_59_b0);

@@ -96,11 +96,14 @@ pub(super) fn map(segments: &[MapSegment]) -> Map<'_> {
     }
 }
 
+/// Private pool, stream, and whether it is for small blocks.
+type Wall = ((u64, u64), u64, bool);
+
 type PoolOf<'a> = (String, Vec<&'a MapSegment>);
 
 /// Segments by the walls between them, the pools with most bytes first.
 fn pools(segments: &[MapSegment]) -> Vec<PoolOf<'_>> {
-    let mut by_wall: BTreeMap<((u64, u64), u64, bool), Vec<&MapSegment>> = BTreeMap::new();
+    let mut by_wall: BTreeMap<Wall, Vec<&MapSegment>> = BTreeMap::new();
     for segment in segments {
         by_wall.entry((segment.pool, segment.stream, segment.is_small)).or_default().push(segment);
     }

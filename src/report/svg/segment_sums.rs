@@ -64,9 +64,10 @@ impl Sums {
         let (mut others, mut other_bytes) = (0u64, 0u64);
         for (rank, bytes) in lines {
             let name = pictures.line_names.get(rank as usize).map_or("", String::as_str);
-            match coloured(rank) {
-                Some(ink) => rows.push(row(Swatch::Band, ink, name, bytes)),
-                None => (others, other_bytes) = (others + 1, other_bytes.saturating_add(bytes)),
+            if let Some(ink) = coloured(rank) {
+                rows.push(row(Swatch::Band, ink, name, bytes));
+            } else {
+                (others, other_bytes) = (others + 1, other_bytes.saturating_add(bytes));
             }
         }
         if others > 0 {

@@ -17,9 +17,11 @@ const WIDTH: u64 = 8;
 /// The samples that the bars of `curve` are drawn from.
 pub(super) fn timeline(curve: &StepCurve) -> Timeline {
     let count = curve.columns.len() as u64;
-    let x = match has_gaps(curve) {
-        true => (0..count).flat_map(|at| [at * WIDTH, at * WIDTH + 1, at * WIDTH + WIDTH - 1]).collect(),
-        false => (0..count).map(|at| at * WIDTH).collect(),
+    let bar = |at: u64| [at * WIDTH, at * WIDTH + 1, at * WIDTH + WIDTH - 1];
+    let x = if has_gaps(curve) {
+        (0..count).flat_map(bar).collect()
+    } else {
+        (0..count).map(|at| at * WIDTH).collect()
     };
     Timeline { x, x_end: count * WIDTH, events_per_sample: 1, ..Timeline::default() }
 }
@@ -120,10 +122,7 @@ fn layers(device: &DeviceReport) -> Vec<Layer> {
 fn before(curve: &StepCurve) -> Curve {
     let values: Vec<u64> = curve.columns.iter().map(|column| column.begin_allocated_bytes).collect();
     let note = Note::bytes(values.last().copied().unwrap_or(0), "before the last step");
-    let values = match has_gaps(curve) {
-        true => values.iter().flat_map(|&value| [value; 3]).collect(),
-        false => values,
-    };
+    let values = if has_gaps(curve) { values.iter().flat_map(|&value| [value; 3]).collect() } else { values };
     Curve { name: "held before the step".to_owned(), note, values, ink: RESERVED, width: 1 }
 }
 
@@ -194,6 +193,7 @@ pub(super) fn with_tooltips(svg: &str, picture: &Picture<'_>, curve: &StepCurve)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::pictures::StepColumn;
 
     #[test]
     fn labels_are_about_ten_and_round() {
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn bars_have_gaps_until_there_are_too_many() {
         let curve =
-            |columns| StepCurve { columns: vec![Default::default(); columns], ..StepCurve::default() };
+            |columns| StepCurve { columns: vec![StepColumn::default(); columns], ..StepCurve::default() };
         assert_eq!(timeline(&curve(2)).x, [0, 1, 7, 8, 9, 15]);
         assert_eq!(timeline(&curve(MOST_BARS + 1)).x[..3], [0, 8, 16]);
         assert_eq!(sampled(&curve(2), [5, 6].into_iter()), [0, 5, 0, 0, 6, 0]);

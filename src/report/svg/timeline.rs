@@ -52,14 +52,14 @@ fn layers(timeline: &Timeline) -> Vec<Layer> {
                 add(&mut values, &surplus);
                 OTHER
             }
-            index => match BANDS.get(timeline.rank(index)) {
-                Some(ink) => *ink,
-                None => {
+            index => {
+                let Some(ink) = BANDS.get(timeline.rank(index)) else {
                     surplus.resize(values.len().max(surplus.len()), 0);
                     add(&mut surplus, &values);
                     continue;
-                }
-            },
+                };
+                *ink
+            }
         };
         // The remainders always come, but a layer without a byte would only take room in the legend.
         if values.iter().any(|&bytes| bytes > 0) {
