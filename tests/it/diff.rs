@@ -402,6 +402,7 @@ fn files_are_written_by_their_ending_and_never_over_others() {
         assert_eq!(sandbox.read(name).len(), std::fs::metadata(sandbox.path(name)).unwrap().len() as usize);
         to(name, &[]).ends_with(2);
     }
+    assert!(to("x.svg", &[]).ends_with(2).stderr.contains("ends in .md, .json or .html"));
     assert_eq!(sandbox.read("x.html"), sandbox.read("out/diff.html"));
     assert_eq!(sandbox.read("x.json"), sandbox.read("out/diff.json"));
     assert!(!sandbox.read("x.md").contains("diff.svg"), "no picture lies beside it");

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use crate::analysis::{self, DiffSide};
 use crate::cli::args::DiffArgs;
 use crate::cli::console::{Console, shown};
+use crate::cli::failure::refuse;
 use crate::cli::input::Either;
 use crate::cli::{Status, input, output};
 use crate::model::Warnings;
@@ -15,6 +16,9 @@ use crate::report::{self, DeviceDiff, DiffReport, Outcome};
 
 /// What the page and its data are called in a folder.
 const FILES: [&str; 3] = ["diff.md", "diff.json", "diff.html"];
+
+/// Endings of files that somebody may expect.
+const OTHER_FILES: [&str; 7] = ["svg", "png", "pdf", "txt", "htm", "csv", "xml"];
 
 /// Runs the command.
 pub(crate) fn run(args: &DiffArgs, console: &Console) -> anyhow::Result<Status> {
@@ -90,6 +94,13 @@ fn ending(path: &Path) -> Option<&'static str> {
 fn check(path: &Path, force: bool) -> anyhow::Result<()> {
     if ending(path).is_some() {
         return output::check_free(path, force);
+    }
+    // A folder may be called `v1.2`, but nobody calls one `diff.svg`.
+    let asks_for_a_file =
+        path.extension().is_some_and(|found| OTHER_FILES.iter().any(|other| found == *other));
+    if asks_for_a_file && !path.is_dir() {
+        let message = format!("cannot write {}: there is no such kind of comparison", shown(path));
+        return Err(refuse(message, "name a folder, or a file that ends in .md, .json or .html"));
     }
     output::check_folder(path)?;
     FILES.iter().try_for_each(|name| output::check_free(&path.join(name), force))
