@@ -17,7 +17,9 @@ const MOST_TEXT: usize = 780_000;
 
 fn text_of(report: &Report) -> usize {
     let page = made(report);
-    without(&without(&page, "<style>", "</style>"), "<script type=\"module\">", "</script>").len()
+    let page = without(&page, "<style>", "</style>");
+    let page = without(&page, "<script type=\"module\">", "</script>");
+    without(&page, "<script type=\"application/octet-stream\"", "</script>").len()
 }
 
 /// A second device, like the first.
