@@ -9,6 +9,7 @@ mod cli;
 mod cli_files;
 mod cli_help;
 mod diff;
+mod diff_cli;
 mod docs;
 mod emitted;
 mod escaping;
