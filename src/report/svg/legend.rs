@@ -81,7 +81,9 @@ fn rows(picture: &Picture<'_>) -> Vec<Row> {
     }
     let steps = picture.marks("step").len();
     if steps > 0 && steps <= MOST_STEPS {
-        let note = Note { figure: Count(steps as u64).to_string(), text: "begin above the plot".to_owned() };
+        let all = picture.steps.max(steps as u64);
+        let text = if all > steps as u64 { "some marked above the plot" } else { "begin above the plot" };
+        let note = Note { figure: Count(all).to_string(), text: text.to_owned() };
         rows.push(Row::new(Swatch::Line(1), STEP, "steps", &note));
     }
     rows

@@ -79,6 +79,8 @@ pub(super) struct Picture<'a> {
     pub(super) curves: Vec<Curve>,
     /// Size of the device where it is near enough to be shown.
     pub(super) device_bytes: Option<u64>,
+    /// Steps in all: of very many only some are marked.
+    pub(super) steps: u64,
     /// What the horizontal axis counts, where it is not what the timeline says.
     pub(super) across: Option<Across>,
 }

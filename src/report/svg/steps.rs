@@ -46,6 +46,7 @@ pub(super) fn picture<'a>(trace: &TraceReport, device: &DeviceReport, timeline: 
         layers: layers(device),
         curves: vec![before(curve)],
         device_bytes: None,
+        steps: 0,
         across: Some(across(curve)),
     }
 }

@@ -19,6 +19,7 @@ pub(super) fn picture<'a>(trace: &TraceReport, device: &'a DeviceReport) -> Pict
         layers: layers(timeline),
         curves: vec![reserved(timeline)],
         device_bytes: near_device_bytes(device.total_bytes, timeline),
+        steps: device.steps.count,
         across: None,
     }
 }

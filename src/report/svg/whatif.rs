@@ -51,6 +51,7 @@ pub(super) fn picture<'a>(report: &WhatIfReport, timeline: &'a Timeline) -> Pict
         layers: Vec::new(),
         curves: curves.collect(),
         device_bytes: None,
+        steps: 0,
         across: None,
     }
 }
