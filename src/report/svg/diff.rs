@@ -64,6 +64,7 @@ fn picture<'a>(device: &DeviceDiff, timeline: &'a Timeline) -> Picture<'a> {
         ],
         device_bytes: None,
         across: None,
+        steps: 0,
     }
 }
 
