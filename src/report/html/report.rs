@@ -88,9 +88,13 @@ struct Body {
 /// shows everything but the interactive views.
 #[must_use]
 pub fn html(trace: &TraceReport, pages: &[PageDevice], options: &HtmlOptions) -> String {
-    let (devices, shown) = devices(trace);
     let blob_options = BlobOptions { tool: &options.tool, budget: Budget::default() };
-    let blobs = blobs(trace, pages, &blob_options);
+    around(trace, &blobs(trace, pages, &blob_options), options)
+}
+
+/// The page around `blobs`.
+fn around(trace: &TraceReport, blobs: &[Blob], options: &HtmlOptions) -> String {
+    let (devices, shown) = devices(trace);
     let left_out = (trace.devices.len() - shown) as u64;
     let body = Body {
         head: Head::of(trace),
@@ -100,7 +104,7 @@ pub fn html(trace: &TraceReport, pages: &[PageDevice], options: &HtmlOptions) ->
         devices,
         left_out: (left_out > 0).then_some(Count(left_out)),
         origin: Origin::of(trace, options),
-        blobs: elements(&blobs),
+        blobs: elements(blobs),
     };
     let title = format!("{} - memory report", trace.path.rsplit(['/', '\\']).next().unwrap_or_default());
     let title = crate::report::escape::keep_end(&title, 200).into_owned();
