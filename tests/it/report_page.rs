@@ -70,7 +70,8 @@ fn a_page_without_events_is_small() {
     let page = sandbox.read("report.html");
     let blobs: usize =
         page.split("application/octet-stream").skip(1).map(|rest| rest.find("</script>").unwrap_or(0)).sum();
-    assert!(page.len() - blobs < 400_000, "{}", page.len() - blobs);
+    // Scripts and style sheets are 180 KB of it, the static pictures most of the rest.
+    assert!(page.len() - blobs < 500_000, "{}", page.len() - blobs);
 }
 
 #[test]
