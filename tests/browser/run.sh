@@ -22,8 +22,11 @@ if [ -z "${REPORTS:-}" ]; then
   fi
   REPORTS=$(mktemp -d)
   trap 'rm -rf "$REPORTS"' EXIT
+  node "$here/hostile.mjs" > "$REPORTS/hostile.json"
+  recordings+=("$REPORTS/hostile.json")
   for file in "${recordings[@]}"; do
     name=$(basename "$file")
+    name=${name%.json}
     folder="$REPORTS/${name%%.pickle*}"
     "$program" analyze "$file" -o "$folder" --quiet > /dev/null
     "$program" export "$file" -o "$folder" --format csv --table allocations --quiet
@@ -40,4 +43,4 @@ export CHROMIUM=${CHROMIUM:?no Chromium found: set CHROMIUM}
 
 cd "$here"
 [ -d node_modules/playwright-core ] || npm install --no-package-lock --no-audit --no-fund --silent
-exec node --test --test-concurrency=1 views.test.mjs
+node --test --test-concurrency=1 views.test.mjs

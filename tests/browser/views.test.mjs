@@ -27,6 +27,19 @@ for (const report of reports()) {
       assert.deepEqual(opened.faults, []);
     });
 
+    test('names are text: nothing of them runs, none becomes an element, and the layout holds', async () => {
+      const found = await page().evaluate(() => ({
+        pwned: window.pwned, wide: document.documentElement.scrollWidth, seen: window.innerWidth,
+        strange: document.querySelectorAll('main img:not([src^="data:image/svg+xml;base64,"]), main script, main iframe, main b, [onerror]').length,
+        // What would turn text around or paint a terminal is spelled out.
+        unseen: /[\u0000-\u0008\u000b-\u001f\u202a-\u202e\u2066-\u2069]/.test(document.body.innerText),
+      }));
+      assert.equal(found.pwned, undefined);
+      assert.equal(found.strange, 0);
+      assert.ok(!found.unseen);
+      assert.ok(found.wide <= found.seen, `${found.wide} > ${found.seen}`);
+    });
+
     test('the counters and the lines on the page are those of report.json', async () => {
       const cells = await page().$$eval('[data-table="counters"][data-place="0"] tbody tr', rows => rows.map(row =>
         [row.cells[0].textContent, ...Array.from(row.querySelectorAll('[data-bytes]'), cell => Number(cell.dataset.bytes))]));

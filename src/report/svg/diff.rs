@@ -4,7 +4,7 @@
 
 use super::draw;
 use super::outline::Grid;
-use super::palette::{ALLOCATED, Ink, STEP, hex};
+use super::palette::{ALLOCATED, BANDS, Ink, OTHER, STEP, hex};
 use super::picture::{COLUMNS, Curve, LEFT, Note, Picture, TOP};
 use crate::report::diff::{DeviceDiff, headline, picture_note};
 use crate::report::types::Timeline;
@@ -12,9 +12,10 @@ use crate::units::Bytes;
 
 /// Samples at most: more than there are pixel columns, several times over.
 const MOST_SAMPLES: usize = 24_000;
-/// Muted and accent.
-const BEFORE: Ink = STEP;
-const AFTER: Ink = ALLOCATED;
+/// Muted: reserved, allocated.
+const BEFORE: [Ink; 2] = [STEP, OTHER];
+/// Accent: reserved, allocated.
+const AFTER: [Ink; 2] = [ALLOCATED, BANDS[9]];
 
 /// The curves of both sides, as an SVG document; `None` where a side has none or their axes differ.
 #[must_use]
@@ -33,7 +34,8 @@ pub fn diff_svg(device: &DeviceDiff) -> Option<String> {
     let picture = picture(device, &timeline);
     let grid = picture.grid();
     let svg = cut_short(&draw::render(&picture), device, &grid);
-    let marks = [(before, BEFORE), (after, AFTER)].map(|(side, ink)| mark(side, ink, &grid));
+    let marks = [("before", before, BEFORE), ("after", after, AFTER)]
+        .map(|(name, side, inks)| mark(name, side, inks, &grid));
     let body = svg.trim_end().strip_suffix("</svg>")?;
     Some(format!("{body}{}</svg>\n", marks.concat()))
 }
@@ -57,10 +59,10 @@ fn picture<'a>(device: &DeviceDiff, timeline: &'a Timeline) -> Picture<'a> {
         timeline,
         layers: Vec::new(),
         curves: vec![
-            curve(before, "before, allocated", &before.allocated, BEFORE, 1),
-            curve(before, "before, reserved", &before.reserved, BEFORE, 3),
-            curve(after, "after, allocated", &after.allocated, AFTER, 1),
-            curve(after, "after, reserved", &after.reserved, AFTER, 3),
+            curve(before, "before, allocated", &before.allocated, BEFORE[1], 2),
+            curve(before, "before, reserved", &before.reserved, BEFORE[0], 3),
+            curve(after, "after, allocated", &after.allocated, AFTER[1], 2),
+            curve(after, "after, reserved", &after.reserved, AFTER[0], 3),
         ],
         device_bytes: None,
         across: None,
@@ -118,15 +120,15 @@ fn sampled(side: &Timeline, values: &[u64], x: &[u64]) -> Vec<u64> {
 /// right edge, the last value held.
 fn cut_short(svg: &str, device: &DeviceDiff, grid: &Grid) -> String {
     let (before, after) = (&device.timelines.before, &device.timelines.after);
-    let (ink, end) = if before.x_end < after.x_end { (BEFORE, before.x_end) } else { (AFTER, after.x_end) };
+    let (inks, end) = if before.x_end < after.x_end { (BEFORE, before.x_end) } else { (AFTER, after.x_end) };
     let last = LEFT + (end as f64 / grid.x_end * f64::from(COLUMNS)).round() as i32;
-    let colour = format!("stroke=\"{}\"", hex(ink.colour));
+    let colours = inks.map(|ink| format!("stroke=\"{}\"", hex(ink.colour)));
     let line = |line: &str| {
         let points = line.split_once(" points=\"").and_then(|(head, rest)| {
             let (points, tail) = rest.split_once('"')?;
             Some((head, points, tail))
         });
-        let is_curve = line.starts_with("<polyline") && line.contains(&colour);
+        let is_curve = line.starts_with("<polyline") && colours.iter().any(|colour| line.contains(colour));
         match points.filter(|(_, points, _)| is_curve && begins_before(points, LEFT + COLUMNS)) {
             Some((head, points, tail)) => format!("{head} points=\"{}\"{tail}\n", until(points, last)),
             None => format!("{line}\n"),
@@ -157,18 +159,19 @@ fn until(points: &str, last: i32) -> String {
 }
 
 /// A ring at the reserved peak and a dot at the allocated one, each with its tooltip; the legend has the sizes.
-fn mark(side: &Timeline, ink: Ink, grid: &Grid) -> String {
-    let name = if ink == BEFORE { "before" } else { "after" };
+fn mark(name: &str, side: &Timeline, inks: [Ink; 2], grid: &Grid) -> String {
     let mut marks = String::new();
-    for (counter, values, fill) in [("reserved", &side.reserved, "none"), ("allocated", &side.allocated, "")]
-    {
+    let [reserved, allocated] = inks.map(|ink| hex(ink.colour));
+    let counters = [
+        ("reserved", &side.reserved, &reserved, "none"),
+        ("allocated", &side.allocated, &allocated, allocated.as_str()),
+    ];
+    for (counter, values, colour, fill) in counters {
         let Some((&x, &bytes)) = highest(values).and_then(|at| side.x.get(at).zip(values.get(at))) else {
             continue;
         };
         let column = f64::from(LEFT) + (x as f64 / grid.x_end).min(1.0) * f64::from(COLUMNS);
         let row = f64::from(TOP) + grid.rows - bytes as f64 / grid.y_end * grid.rows;
-        let colour = hex(ink.colour);
-        let fill = if fill.is_empty() { colour.as_str() } else { fill };
         marks.push_str(&format!(
             "<circle cx=\"{column:.1}\" cy=\"{row:.1}\" r=\"5\" fill=\"{fill}\" stroke=\"{colour}\" \
              stroke-width=\"2\"><title>{counter} peak {name}: {}</title></circle>\n",
@@ -216,8 +219,13 @@ mod tests {
             };
             curves.filter_map(last).filter(|&x| x < LEFT + COLUMNS + 10).collect::<Vec<_>>()
         };
-        assert_eq!(ends(BEFORE.class)[..2], [LEFT + (COLUMNS * 4 + 4) / 9; 2]);
-        assert_eq!(ends(AFTER.class)[..2], [LEFT + COLUMNS; 2]);
+        for (before, after) in BEFORE.into_iter().zip(AFTER) {
+            assert_eq!(ends(before.class)[0], LEFT + (COLUMNS * 4 + 4) / 9);
+            assert_eq!(ends(after.class)[0], LEFT + COLUMNS);
+        }
+        for name in ["before, reserved", "before, allocated", "after, reserved", "after, allocated"] {
+            assert_eq!(svg.matches(&format!("<title>{name}: ")).count(), 2, "curve and legend: {name}");
+        }
         for peak in ["reserved peak before: 30 B", "allocated peak after: 25 B", "after, reserved"] {
             assert!(svg.contains(peak), "{peak}: {svg}");
         }
