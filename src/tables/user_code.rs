@@ -52,7 +52,7 @@ fn package(file: &str) -> Option<&str> {
     while let Some(part) = parts.next() {
         if is_packages_folder(part) {
             // An egg is one more folder: `site-packages/timm-1.0-py3.10.egg/timm/layers/mlp.py`.
-            parts.next_if(|part| part.ends_with(".egg"));
+            parts.next_if(|part| part.rsplit_once('.').is_some_and(|(_, ending)| ending == "egg"));
             found = parts.peek().copied();
         }
     }
