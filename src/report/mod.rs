@@ -42,8 +42,8 @@ pub use categories::{CategoryTable, CategoryTableRow};
 pub use check::{CheckReport, GatePart, GateRow, Outcome, check_junit, check_line, check_text};
 pub use diff::{
     CategoryDiff, Change, DeviceDiff, DiffInput, DiffPlace, DiffReport, FactDiff, FiguresDiff, FindingDiff,
-    FindingsDiff, FragmentationFigures, LineDiff, LinesSum, ModuleDiff, OomFigures, Sides, StepFigures,
-    diff_html, diff_markdown, diff_text,
+    FindingsDiff, FragmentationFigures, LibraryDiff, LineDiff, LinesSum, ModuleDiff, OomFigures, Sides,
+    StepFigures, diff_html, diff_markdown, diff_text,
 };
 pub use explain::{explain_index, explain_json, explain_text};
 pub use html::{HtmlOptions, html};

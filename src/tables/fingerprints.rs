@@ -47,12 +47,22 @@ struct Collected {
 #[must_use]
 pub fn line_fingerprints(trace: &Trace, device: &DeviceTrace) -> Vec<LineFingerprint> {
     let facts = stack_facts(trace, &classify_frames(trace));
+    let frames: Vec<_> = facts.into_iter().map(|facts| facts.user_frame).collect();
+    fingerprints_of(trace, device, &frames)
+}
+
+/// As [`line_fingerprints`], where each stack stands for the frame that `frames` has for it.
+pub(super) fn fingerprints_of(
+    trace: &Trace,
+    device: &DeviceTrace,
+    frames: &[Option<FrameId>],
+) -> Vec<LineFingerprint> {
     let names = frame_names(trace);
     let mut seen = vec![false; trace.stacks.len()];
     let mut lines: BTreeMap<Place<'_>, Collected> = BTreeMap::new();
     let events = &device.events;
     for (event, (&action, &stack)) in events.actions.iter().zip(&events.stacks).enumerate() {
-        let Some(frame) = facts.get(stack.0 as usize).and_then(|facts| facts.user_frame) else { continue };
+        let Some(frame) = frames.get(stack.0 as usize).copied().flatten() else { continue };
         if action != Action::Alloc {
             continue;
         }

@@ -208,7 +208,7 @@ impl Grouping {
 }
 
 /// Which stacks the device's events and allocations use: other devices' lines are none of its groups.
-fn stacks_in_use(trace: &Trace, device: &DeviceTrace, history: &History) -> Vec<bool> {
+pub(super) fn stacks_in_use(trace: &Trace, device: &DeviceTrace, history: &History) -> Vec<bool> {
     let mut used = vec![false; trace.stacks.len()];
     for stack in device.events.stacks.iter().chain(&history.allocations.stacks) {
         if let Some(slot) = used.get_mut(stack.0 as usize) {
@@ -218,8 +218,8 @@ fn stacks_in_use(trace: &Trace, device: &DeviceTrace, history: &History) -> Vec<
     used
 }
 
-/// Groups made of user frames: their keys, and the group of every frame.
-fn frame_groups(trace: &Trace, frames: &[FrameId], by: GroupBy) -> (Vec<GroupKey>, Vec<u32>) {
+/// Groups made of frames: their keys, and the group of every frame.
+pub(super) fn frame_groups(trace: &Trace, frames: &[FrameId], by: GroupBy) -> (Vec<GroupKey>, Vec<u32>) {
     let modules = ModuleNames::new(frames.iter().map(|&id| trace.strings.get(trace.frames.get(id).file)));
     let mut named: Vec<(GroupKey, FrameId)> =
         frames.iter().map(|&id| (frame_key(trace, id, by, &modules), id)).collect();

@@ -21,6 +21,7 @@ mod inference;
 mod late_need;
 mod left_behind;
 mod levels;
+mod library_lines;
 mod lifetimes;
 mod line_pass;
 mod lines;
@@ -87,6 +88,7 @@ pub use inference::{INFERENCE_RULE, Passes, StackFacts, stack_facts};
 pub use late_need::late_need;
 pub use left_behind::{Kept, LeftBehind, ReleasedLate, left_behind};
 pub use levels::{Band as LevelBand, BandBy, BandLevels, Bands, Levels, MOST_CELLS, levels};
+pub use library_lines::{LibraryTable, library_lines};
 pub use lifetimes::{
     Detail, Drawn, FrameColumns, Kind, Kinds, Lifetimes, Limits, LineColumns, Numbers, Places, RangeColumns,
     RowColumns, SIZE_CLASSES, SizeClass, Sources, StackFigures, StackTree, Texts, large_threshold,

@@ -28,6 +28,41 @@ pub fn classify_frames(trace: &Trace) -> Vec<FrameClass> {
     trace.frames.rows().iter().map(|&frame| classify(trace, frame)).collect()
 }
 
+/// Whether each frame of `trace`, by frame number, is Python code of an installed package that is neither PyTorch
+/// nor memlab itself: transformers, timm, lightning. These are a part of [`FrameClass::Library`].
+pub(super) fn package_frames(trace: &Trace) -> Vec<bool> {
+    trace.frames.rows().iter().map(|&frame| is_in_package(trace, frame)).collect()
+}
+
+/// PyTorch's own packages, and the recorder's.
+const NO_LIBRARIES: [&str; 4] = ["functorch", "memlab", "torch", "torchgen"];
+
+fn is_in_package(trace: &Trace, frame: Frame) -> bool {
+    let file = forward_slashes(trace.strings.get(frame.file));
+    package(&file).is_some_and(|name| !NO_LIBRARIES.contains(&name))
+        && !is_native(&file, trace.strings.get(frame.function), frame.line)
+        && !file.starts_with('<')
+        && !is_generated(&file)
+}
+
+/// The package that an installed file belongs to: what stands below the innermost folder of packages.
+fn package(file: &str) -> Option<&str> {
+    let mut parts = file.split('/').peekable();
+    let mut found = None;
+    while let Some(part) = parts.next() {
+        if is_packages_folder(part) {
+            // An egg is one more folder: `site-packages/timm-1.0-py3.10.egg/timm/layers/mlp.py`.
+            parts.next_if(|part| part.rsplit_once('.').is_some_and(|(_, ending)| ending == "egg"));
+            found = parts.peek().copied();
+        }
+    }
+    found
+}
+
+fn is_packages_folder(part: &str) -> bool {
+    part == "site-packages" || part == "dist-packages"
+}
+
 fn classify(trace: &Trace, frame: Frame) -> FrameClass {
     let file = forward_slashes(trace.strings.get(frame.file));
     let function = trace.strings.get(frame.function);
@@ -82,7 +117,7 @@ fn class_of_nameless_source(file: &str, function: &str) -> FrameClass {
 }
 
 fn is_installed(file: &str) -> bool {
-    has_component(file, |part| part == "site-packages" || part == "dist-packages" || part == ".triton")
+    has_component(file, |part| is_packages_folder(part) || part == ".triton")
 }
 
 /// Files of memlab's own package that stand on the stacks of a job, for where it is not installed.
@@ -279,6 +314,44 @@ mod tests {
             "<string>",
         ] {
             assert_eq!(class(file, 12, "call"), Library, "{file}");
+        }
+    }
+
+    fn is_package(file: &str) -> bool {
+        let trace = TraceBuilder::new().at(file, 12, "call").build();
+        package_frames(&trace)[0]
+    }
+
+    #[test]
+    fn packages_are_libraries_unless_they_are_pytorchs_or_memlabs() {
+        for file in [
+            "/opt/conda/lib/python3.10/site-packages/transformers/models/llama/modeling_llama.py",
+            "/usr/lib/python3/dist-packages/timm/layers/mlp.py",
+            "/opt/lib/python3.10/site-packages/timm-1.0-py3.10.egg/timm/layers/mlp.py",
+            "/opt/lib/python3.12/site-packages/torchvision/models/resnet.py",
+            "/opt/lib/python3.12/site-packages/horovod/torch/optimizer.py",
+            "/opt/lib/python3.12/site-packages/einops.py",
+            "C:\\venv\\Lib\\site-packages\\lightning\\pytorch\\core\\module.py",
+        ] {
+            assert!(is_package(file), "{file}");
+            assert_eq!(class(file, 12, "call"), Library, "{file}");
+        }
+        for file in [
+            "/opt/lib/python3.12/site-packages/torch/nn/modules/linear.py",
+            "/opt/lib/python3.12/site-packages/functorch/_src/vmap.py",
+            "/opt/lib/python3.12/site-packages/memlab/modules.py",
+            "/opt/lib/python3.10/site-packages/torch-2.9-py3.10.egg/torch/_tensor.py",
+            "/opt/lib/python3.12/site-packages/numpy/core/_multiarray.so",
+            "/opt/lib/python3.12/site-packages",
+            "/usr/lib/python3.10/asyncio/events.py",
+            "/src/pytorch/torch/nn/functional.py",
+            "/home/me/.triton/cache/x.py",
+            "/tmp/torchinductor_me/site-packages/6f/c6.py",
+            "/home/me/transformers/train.py",
+            "<string>",
+            "??",
+        ] {
+            assert!(!is_package(file), "{file}");
         }
     }
 

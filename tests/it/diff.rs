@@ -12,24 +12,24 @@ use serde_json::Value;
 use crate::escaping::{assert_harmless, assert_well_formed, hostile};
 use crate::inputs::{read, testdata};
 
-const MIB: i64 = 1 << 20;
+pub(crate) const MIB: i64 = 1 << 20;
 
-fn side(path: &str) -> DiffSide {
+pub(crate) fn side(path: &str) -> DiffSide {
     DiffSide::of_trace(path, &read(&testdata(path)), None, true).unwrap()
 }
 
-fn compared(before: &DiffSide, after: &DiffSide) -> DiffReport {
+pub(crate) fn compared(before: &DiffSide, after: &DiffSide) -> DiffReport {
     diff(before, after, &DiffOptions::default())
 }
 
-fn peaks(report: &DiffReport) -> (i64, i64) {
+pub(crate) fn peaks(report: &DiffReport) -> (i64, i64) {
     let device = &report.devices[0];
     let delta = |change: report::Change| change.delta().unwrap();
     (delta(device.peak_of(|four| four.allocated_bytes)), delta(device.peak_of(|four| four.reserved_bytes)))
 }
 
 /// The pair of which PyTorch itself counted both peaks.
-static VARLEN: LazyLock<DiffReport> = LazyLock::new(|| {
+pub(crate) static VARLEN: LazyLock<DiffReport> = LazyLock::new(|| {
     compared(&side("torch/varlen.default.pickle.gz"), &side("torch/varlen.expandable.pickle.gz"))
 });
 
@@ -55,7 +55,7 @@ fn lines_and_the_remainder_add_up_to_the_change_of_the_peak() {
     assert_eq!(categories, -15_706_624);
 }
 
-fn label(line: &LineDiff) -> (String, u64) {
+pub(crate) fn label(line: &LineDiff) -> (String, u64) {
     (line.file.clone().unwrap_or_default(), line.line.unwrap_or(0))
 }
 
@@ -145,7 +145,7 @@ fn a_recording_does_not_differ_from_itself_nor_from_its_report() {
     }
 }
 
-fn assert_empty(name: &str, report: &DiffReport) {
+pub(crate) fn assert_empty(name: &str, report: &DiffReport) {
     assert!(report.same, "{name}: {}", report::pretty(report));
     for device in &report.devices {
         assert!(device.lines.is_empty(), "{name}: {:?}", device.lines);
@@ -197,15 +197,17 @@ fn plain(report: &DiffReport) -> Value {
     let mut value = serde_json::to_value(report).unwrap();
     for device in value["devices"].as_array_mut().unwrap() {
         device["device"] = Value::Null;
-        for line in device["lines"].as_array_mut().unwrap() {
-            (line["file"], line["line"]) = (Value::Null, Value::Null);
+        for rows in ["/lines", "/library_lines/rows"] {
+            for line in device.pointer_mut(rows).and_then(Value::as_array_mut).into_iter().flatten() {
+                (line["file"], line["line"]) = (Value::Null, Value::Null);
+            }
         }
     }
     value["notes"].as_array_mut().unwrap().sort_by_key(ToString::to_string);
     value
 }
 
-fn assert_mirrored(before: &DiffSide, after: &DiffSide) {
+pub(crate) fn assert_mirrored(before: &DiffSide, after: &DiffSide) {
     let (forth, back) = (compared(before, after), compared(after, before));
     assert_eq!(plain(&forth), turned(&back));
 }
@@ -313,7 +315,11 @@ fn every_key_is_explained() {
         ..DiffOptions::default()
     };
     let oom = side("emitter/oom.msgpack");
-    for report in [diff(&side("emitter/gpt.msgpack"), &oom, &options), VARLEN.clone()] {
+    for report in [
+        diff(&side("emitter/gpt.msgpack"), &oom, &options),
+        VARLEN.clone(),
+        crate::diff_libraries::LLAMA.clone(),
+    ] {
         keys(&serde_json::to_value(&report).unwrap(), &mut found);
     }
     let explains = |key: &String| page.contains(&format!("`{key}`")) || page.contains(&format!("`{key}[]`"));

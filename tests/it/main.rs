@@ -10,6 +10,7 @@ mod cli_files;
 mod cli_help;
 mod diff;
 mod diff_cli;
+mod diff_libraries;
 mod docs;
 mod emitted;
 mod escaping;

@@ -3,11 +3,16 @@
 use crate::report::{CategoryDiff, Change, DeviceDiff, Four, ModuleDiff, Sides};
 
 use super::lines::{self, Matching};
-use super::side::SideDevice;
-use super::{Pair, figures};
+use super::side::{DiffSide, SideDevice};
+use super::{Pair, figures, libraries};
 
 /// The comparison of a pair of devices; with `all`, lines without a difference stay in it.
-pub(super) fn compared(pair: Pair<'_>, matching: &Matching, all: bool) -> DeviceDiff {
+pub(super) fn compared(
+    pair: Pair<'_>,
+    sides: Sides<&DiffSide>,
+    matching: &Matching,
+    all: bool,
+) -> DeviceDiff {
     let mut rows = lines::rows(pair, matching);
     let lines_moved = rows.iter().filter(|row| row.moved).count() as u64;
     let lines_unchanged = rows.iter().filter(|row| !row.figures.differs() && is_known(row)).count() as u64;
@@ -37,6 +42,7 @@ pub(super) fn compared(pair: Pair<'_>, matching: &Matching, all: bool) -> Device
         shrunk,
         lines_left_out: 0,
         unattributed: lines::figures(remainder(pair.before), remainder(pair.after)),
+        library_lines: libraries::compared(pair, sides, all),
         categories: both.and_then(|(before, after)| figures::categories(before, after)),
         modules: both.and_then(|(before, after)| figures::modules(before, after)),
         fragmentation: each(of, figures::fragmentation),
@@ -58,6 +64,7 @@ fn each<T>(of: Sides<Option<&SideDevice>>, read: impl Fn(&SideDevice) -> Option<
 /// Whether nothing that both sides know differs.
 pub(super) fn is_same(device: &DeviceDiff) -> bool {
     let lines = device.lines.iter().all(|line| !line.figures.differs()) && !device.unattributed.differs();
+    let libraries = device.library_lines.as_ref().is_none_or(libraries::is_same);
     let categories = device.categories.iter().flatten().all(is_same_category);
     let modules = device.modules.iter().flatten().all(is_same_module);
     let is_on_both = device.indices.before.is_some() && device.indices.after.is_some();
@@ -66,6 +73,7 @@ pub(super) fn is_same(device: &DeviceDiff) -> bool {
         && is_same_four(&device.peak)
         && is_same_four(&device.end)
         && lines
+        && libraries
         && categories
         && modules
         && parts

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::compare::{Fingerprint, LinePair, LineTraits, match_lines};
 use crate::report::{Change, DiffPlace, FiguresDiff, LineDiff, LinesSum, Sides};
+use crate::tables::LineFingerprint;
 
 use super::Pair;
 use super::side::{DiffSide, SideDevice, SideFigures, SideLine};
@@ -30,8 +31,8 @@ impl Matching {
         let (Some(before), Some(after)) = (listed(pair.before), listed(pair.after)) else {
             return Self::default();
         };
-        let pairs =
-            match_lines(&traits(sides.before, pair.before, before), &traits(sides.after, pair.after, after));
+        let (one, other) = (prints(sides.before, pair.before), prints(sides.after, pair.after));
+        let pairs = match_lines(&traits(one, before), &traits(other, after));
         let mut index = Sides::<BTreeMap<Place, usize>>::default();
         for (number, pair) in pairs.iter().enumerate() {
             if let Some(line) = pair.before.and_then(|at| before.get(at)) {
@@ -62,9 +63,12 @@ pub(super) fn listed(device: Option<&SideDevice>) -> Option<&[SideLine]> {
     device.lines.as_deref().filter(|_| is_by_line)
 }
 
-fn traits(side: &DiffSide, device: Option<&SideDevice>, lines: &[SideLine]) -> Vec<LineTraits> {
-    let known = side.of_trace.as_ref().zip(device);
-    let prints = known.and_then(|(of_trace, device)| of_trace.fingerprints.get(&device.device));
+fn prints<'a>(side: &'a DiffSide, device: Option<&SideDevice>) -> Option<&'a [LineFingerprint]> {
+    side.of_trace.as_ref()?.fingerprints.get(&device?.device).map(Vec::as_slice)
+}
+
+/// What `lines` are known by; `prints` are those of their trace, `None` for a report.
+pub(super) fn traits(prints: Option<&[LineFingerprint]>, lines: &[SideLine]) -> Vec<LineTraits> {
     let by_place: BTreeMap<Place, _> = prints
         .into_iter()
         .flatten()
@@ -95,15 +99,25 @@ pub(super) fn rows(pair: Pair<'_>, matching: &Matching) -> Vec<LineDiff> {
     let (Some(before), Some(after)) = (listed(pair.before), listed(pair.after)) else {
         return Vec::new();
     };
-    let (no_before, no_after) = (absent(pair.before), absent(pair.after));
+    let absent = Sides { before: absent(pair.before), after: absent(pair.after) };
+    rows_of(&matching.pairs, Sides { before, after }, absent)
+}
+
+/// The lines that `pairs` pair, largest change at the peak first. A line that a side does not have held `absent`
+/// there.
+pub(super) fn rows_of(
+    pairs: &[LinePair],
+    lines: Sides<&[SideLine]>,
+    absent: Sides<SideFigures>,
+) -> Vec<LineDiff> {
     let row = |pair: &LinePair| {
-        let (one, other) =
-            (pair.before.and_then(|at| before.get(at)), pair.after.and_then(|at| after.get(at)));
-        let figures =
-            figures(one.map_or(no_before, |line| line.figures), other.map_or(no_after, |line| line.figures));
-        row(one, other, figures)
+        let one = pair.before.and_then(|at| lines.before.get(at));
+        let other = pair.after.and_then(|at| lines.after.get(at));
+        let before = one.map_or(absent.before, |line| line.figures);
+        let after = other.map_or(absent.after, |line| line.figures);
+        row(one, other, figures(before, after))
     };
-    let mut rows: Vec<LineDiff> = matching.pairs.iter().map(row).collect();
+    let mut rows: Vec<LineDiff> = pairs.iter().map(row).collect();
     rows.sort_by_cached_key(order);
     rows
 }
@@ -111,15 +125,17 @@ pub(super) fn rows(pair: Pair<'_>, matching: &Matching) -> Vec<LineDiff> {
 /// The figures of a line that a side does not list: nothing, unless it lists only some.
 fn absent(device: Option<&SideDevice>) -> SideFigures {
     let lists_all = device.is_some_and(|device| device.lines_left_out.unwrap_or(0) == 0);
-    let none = lists_all.then_some(0);
-    SideFigures {
-        held_at_peak_bytes: none,
-        own_peak_bytes: none,
-        total_bytes: none,
-        allocations: none,
-        live_at_end_bytes: none,
-    }
+    if lists_all { NOTHING } else { SideFigures::default() }
 }
+
+/// The figures of what is known not to be there.
+pub(super) const NOTHING: SideFigures = SideFigures {
+    held_at_peak_bytes: Some(0),
+    own_peak_bytes: Some(0),
+    total_bytes: Some(0),
+    allocations: Some(0),
+    live_at_end_bytes: Some(0),
+};
 
 pub(super) fn figures(before: SideFigures, after: SideFigures) -> FiguresDiff {
     let change = |of: fn(&SideFigures) -> Option<u64>| Change { before: of(&before), after: of(&after) };

@@ -7,13 +7,14 @@ mod device;
 mod figures;
 mod findings;
 mod gate;
+mod libraries;
 mod lines;
 mod notes;
 mod side;
 
 use std::collections::BTreeMap;
 
-use crate::report::{DiffInput, DiffReport, FactDiff, SCHEMA, Sides};
+use crate::report::{DiffInput, DiffReport, FactDiff, LineDiff, SCHEMA, Sides};
 
 pub use gate::GrowthLimit;
 pub use side::{DiffSide, report_in};
@@ -47,6 +48,7 @@ pub fn diff(before: &DiffSide, after: &DiffSide, options: &DiffOptions) -> DiffR
     let pairs = paired(&before.report.devices, &after.report.devices);
     let matchings: Vec<Matching> =
         pairs.iter().map(|&pair| Matching::of(pair, Sides { before, after })).collect();
+    let sides = Sides { before, after };
     let rows = pairs.iter().zip(&matchings);
     let mut report = DiffReport {
         schema: SCHEMA,
@@ -54,7 +56,7 @@ pub fn diff(before: &DiffSide, after: &DiffSide, options: &DiffOptions) -> DiffR
         before: input(before),
         after: input(after),
         same: false,
-        devices: rows.map(|(&pair, matching)| device::compared(pair, matching, options.all)).collect(),
+        devices: rows.map(|(&pair, matching)| device::compared(pair, sides, matching, options.all)).collect(),
         findings: findings::compared(Sides { before, after }, &pairs, &matchings),
         settings: settings(before, after),
         process: process(before, after, &pairs),
@@ -71,11 +73,20 @@ pub fn diff(before: &DiffSide, after: &DiffSide, options: &DiffOptions) -> DiffR
     report.same = is_same(&report);
     report.gate = options.fail_on_growth.map(|limit| gate::gate(limit, &report, &pairs));
     for row in &mut report.devices {
-        let kept = options.top.unwrap_or(usize::MAX).min(row.lines.len());
-        row.lines_left_out = (row.lines.len() - kept) as u64;
-        row.lines.truncate(kept);
+        row.lines_left_out = keep(&mut row.lines, options.top);
+        if let Some(libraries) = &mut row.library_lines {
+            libraries.rows_left_out = keep(&mut libraries.rows, options.top);
+        }
     }
     report
+}
+
+/// Keeps the first `top` rows and says how many that leaves out.
+fn keep(rows: &mut Vec<LineDiff>, top: Option<usize>) -> u64 {
+    let kept = top.unwrap_or(usize::MAX).min(rows.len());
+    let left_out = rows.len() - kept;
+    rows.truncate(kept);
+    left_out as u64
 }
 
 /// Where each side has one device, these; else those of the same index.

@@ -1,7 +1,8 @@
 //! One side of a comparison: a report, just made from a trace or read back from its JSON.
 //!
 //! Owns what is read of a report. Both kinds take the same way, through the JSON's keys, so a trace and its own
-//! report never differ; only fingerprints and curves are a trace's alone. What is missing stays unknown.
+//! report never differ; only fingerprints, curves and lines of
+//! libraries are a trace's alone. What is missing stays unknown.
 
 use std::collections::BTreeMap;
 
@@ -14,6 +15,7 @@ use crate::report::{Four, Report, SCHEMA, Timeline};
 use crate::tables::{LineFingerprint, line_fingerprints};
 
 use super::super::{Options, analyze_file, check};
+use super::libraries::{self, SideLibraries};
 
 /// One side of a comparison.
 #[derive(Clone, Debug)]
@@ -31,6 +33,7 @@ pub struct DiffSide {
 pub(super) struct OfTrace {
     pub(super) fingerprints: BTreeMap<u32, Vec<LineFingerprint>>,
     pub(super) timelines: BTreeMap<u32, Timeline>,
+    pub(super) libraries: BTreeMap<u32, SideLibraries>,
 }
 
 /// What is read of a trace's report.
@@ -205,6 +208,7 @@ impl DiffSide {
         for entry in trace.devices.iter().filter(|entry| device.is_none_or(|wanted| entry.device.0 == wanted))
         {
             of_trace.fingerprints.insert(entry.device.0, line_fingerprints(trace, entry));
+            of_trace.libraries.insert(entry.device.0, libraries::of(trace, entry)?);
         }
         report.findings.retain(|finding| device.is_none_or(|device| finding.device == device));
         let value =

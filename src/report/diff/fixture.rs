@@ -2,7 +2,8 @@
 
 use super::types::{
     CategoryDiff, Change, DeviceDiff, DiffInput, DiffPlace, DiffReport, FactDiff, FiguresDiff, FindingDiff,
-    FindingsDiff, FragmentationFigures, LineDiff, LinesSum, ModuleDiff, OomFigures, Sides, StepFigures,
+    FindingsDiff, FragmentationFigures, LibraryDiff, LineDiff, LinesSum, ModuleDiff, OomFigures, Sides,
+    StepFigures,
 };
 use crate::report::types::{Four, Timeline, TimelineMark};
 
@@ -73,6 +74,22 @@ fn step(median: u64, growth: i64) -> StepFigures {
     }
 }
 
+fn libraries() -> LibraryDiff {
+    let llama = "/opt/venv/lib/python3.12/site-packages/transformers/models/llama/modeling_llama.py";
+    LibraryDiff {
+        rows: vec![
+            line(llama, (Some(170), Some(175)), "forward", (700, 110)),
+            line(llama, (None, Some(388)), "forward", (0, 4)),
+            line(llama, (Some(66), Some(66)), "forward", (9, 9)),
+        ],
+        rows_unchanged: 5,
+        rows_left_out: 0,
+        grown: LinesSum { count: 1, delta_bytes: 4 << 20 },
+        shrunk: LinesSum { count: 1, delta_bytes: -(590 << 20) },
+        no_library: figures(300, 336),
+    }
+}
+
 fn device() -> DeviceDiff {
     let held = change(900, 300);
     DeviceDiff {
@@ -91,6 +108,7 @@ fn device() -> DeviceDiff {
         shrunk: LinesSum { count: 2, delta_bytes: -(620 << 20) },
         files_moved: vec![Sides { before: "/w/train.py".to_owned(), after: "train.py".to_owned() }],
         unattributed: figures(80, 103),
+        library_lines: Some(libraries()),
         categories: Some(vec![CategoryDiff {
             category: "activation".to_owned(),
             before_bytes: held.before,
@@ -177,7 +195,8 @@ pub(super) fn hostile() -> DiffReport {
     report.notes.push(name.clone());
     report.findings.vanished[0].title.clone_from(&name);
     let device = &mut report.devices[0];
-    for line in &mut device.lines {
+    let within = device.library_lines.iter_mut().flat_map(|libraries| &mut libraries.rows);
+    for line in device.lines.iter_mut().chain(within) {
         (line.file, line.function) = (Some(name.clone()), Some(name.clone()));
         if let Some(place) = &mut line.places.before {
             place.file = Some("<b>bold".to_owned() + &name);

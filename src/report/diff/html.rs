@@ -6,7 +6,7 @@ use askama::Template;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::types::{DeviceDiff, DiffInput, DiffReport, FiguresDiff};
+use super::types::{DeviceDiff, DiffInput, DiffReport, FiguresDiff, LibraryDiff};
 use super::words::{self, Figure};
 use crate::report::escape::{keep_end, keep_start, terminal};
 use crate::report::html::page::{Page, page};
@@ -99,6 +99,7 @@ fn device(device: &DeviceDiff, several: bool) -> Device {
     }
     let picture = diff_svg(device).map(|svg| STANDARD.encode(svg));
     let mut tables = line_tables(device);
+    tables.extend(device.library_lines.as_ref().map(within_libraries).unwrap_or_default());
     tables.extend(modules(device));
     tables.extend(categories(device));
     Device {
@@ -109,7 +110,7 @@ fn device(device: &DeviceDiff, several: bool) -> Device {
         picture_title: format!("Reserved and allocated bytes before and after: {}", words::headline(device)),
         picture_note: words::picture_note(device).unwrap_or_default(),
         tables,
-        notes: words::line_notes(device).iter().map(|note| sentence(note)).collect(),
+        notes: words::all_notes(device).iter().map(|note| sentence(note)).collect(),
     }
 }
 
@@ -136,10 +137,25 @@ fn row(before: Option<u64>, after: Option<u64>, delta: Option<i64>, name: &str, 
     }
 }
 
+fn of_figures(figures: &FiguresDiff, name: &str, was: Option<String>) -> Row {
+    row(figures.before_bytes, figures.after_bytes, figures.delta_bytes, name, was)
+}
+
+fn within_libraries(libraries: &LibraryDiff) -> Vec<Table> {
+    let (rows, _, title) = words::changed_within(libraries);
+    let rows = rows.iter().map(|line| {
+        let (label, was) = words::library_line(line);
+        of_figures(&line.figures, &label, was)
+    });
+    let rest = of_figures(&libraries.no_library, "not in a library", None);
+    let mut tables: Vec<Table> = table(words::capital(&title), "line", rows.collect()).into_iter().collect();
+    if libraries.no_library.held().differs() && !tables.is_empty() {
+        tables.extend(table("Not in a library".to_owned(), "line", vec![rest]));
+    }
+    tables
+}
+
 fn line_tables(device: &DeviceDiff) -> Vec<Table> {
-    let of_figures = |figures: &FiguresDiff, name: &str, was| {
-        row(figures.before_bytes, figures.after_bytes, figures.delta_bytes, name, was)
-    };
     let mut tables: Vec<Table> = words::grown_and_shrunk(device)
         .into_iter()
         .filter_map(|(rows, _, title)| {

@@ -1,6 +1,6 @@
 //! `diff.md`: the comparison for a ticket.
 
-use super::types::{DeviceDiff, DiffReport, LineDiff};
+use super::types::{DeviceDiff, DiffReport, LibraryDiff, LineDiff};
 use super::words;
 use crate::report::escape::{keep_end, keep_start, markdown_code, markdown_text};
 use crate::units::Count;
@@ -69,7 +69,7 @@ fn of_device(parts: &mut Vec<String>, device: &DeviceDiff, picture: Option<Strin
     for (rows, _, title) in words::grown_and_shrunk(device) {
         if !rows.is_empty() {
             parts.push(format!("### {}", words::capital(&title)));
-            let rows = rows.iter().map(|row| line(row)).collect();
+            let rows = rows.iter().map(|row| line(row, words::line(row))).collect();
             parts.push(table(["before", "after", "change", "line"], 3, rows));
         }
     }
@@ -79,6 +79,9 @@ fn of_device(parts: &mut Vec<String>, device: &DeviceDiff, picture: Option<Strin
     let mut notes = vec![format!("no line known: {change} ({before} → {after})")];
     notes.extend(words::line_notes(device));
     parts.extend(list(&notes));
+    if let Some(libraries) = &device.library_lines {
+        within_libraries(parts, libraries);
+    }
     let modules = words::changed_modules(device);
     if !modules.is_empty() {
         parts.push("### Modules at the peak".to_owned());
@@ -100,8 +103,20 @@ fn of_device(parts: &mut Vec<String>, device: &DeviceDiff, picture: Option<Strin
     }
 }
 
-fn line(row: &LineDiff) -> Vec<String> {
-    let (label, was) = words::line(row);
+fn within_libraries(parts: &mut Vec<String>, libraries: &LibraryDiff) {
+    let (rows, _, title) = words::changed_within(libraries);
+    if rows.is_empty() {
+        return;
+    }
+    parts.push(format!("### {}", words::capital(&title)));
+    let rows = rows.iter().map(|row| line(row, words::library_line(row))).collect();
+    parts.push(table(["before", "after", "change", "line"], 3, rows));
+    let mut notes: Vec<String> = words::no_library(libraries).into_iter().collect();
+    notes.extend(words::library_notes(libraries));
+    parts.extend(list(&notes));
+}
+
+fn line(row: &LineDiff, (label, was): (String, Option<String>)) -> Vec<String> {
     let was = was.map(|was| format!(" ({})", prose(&keep_end(&was, LONGEST_NAME)))).unwrap_or_default();
     let figures = &row.figures;
     vec![

@@ -14,6 +14,7 @@ pub use markdown::diff_markdown;
 pub use text::diff_text;
 pub use types::{
     CategoryDiff, Change, DeviceDiff, DiffInput, DiffPlace, DiffReport, FactDiff, FiguresDiff, FindingDiff,
-    FindingsDiff, FragmentationFigures, LineDiff, LinesSum, ModuleDiff, OomFigures, Sides, StepFigures,
+    FindingsDiff, FragmentationFigures, LibraryDiff, LineDiff, LinesSum, ModuleDiff, OomFigures, Sides,
+    StepFigures,
 };
 pub(in crate::report) use words::{headline, picture_note};

@@ -69,7 +69,7 @@ fn of_device(out: &mut Vec<String>, device: &DeviceDiff, top: usize, style: Styl
         table(out, &[Align::Left, Align::Right, Align::Right, Align::Right], &rows, style);
     }
     for (rows, sum, title) in words::grown_and_shrunk(device) {
-        lines(out, &title, &rows[..top.min(rows.len())], sum.count, style);
+        lines(out, &title, &rows[..top.min(rows.len())], sum.count, words::line, style);
     }
     let remainder = &device.unattributed;
     if remainder.held().differs() {
@@ -78,6 +78,14 @@ fn of_device(out: &mut Vec<String>, device: &DeviceDiff, top: usize, style: Styl
     }
     for note in words::line_notes(device) {
         out.push(style.dim(keep_end(&terminal(&note), COLUMNS)));
+    }
+    if let Some(libraries) = &device.library_lines {
+        let (rows, count, title) = words::changed_within(libraries);
+        lines(out, &title, &rows[..top.min(rows.len())], count, words::library_line, style);
+        out.extend(words::no_library(libraries).filter(|_| !rows.is_empty()));
+        for note in words::library_notes(libraries) {
+            out.push(style.dim(keep_end(&terminal(&note), COLUMNS)));
+        }
     }
     modules(out, device, top, style);
     let categories: Vec<_> = words::changed_categories(device).into_iter().map(words::category).collect();
@@ -96,15 +104,22 @@ fn table(out: &mut Vec<String>, align: &[Align], rows: &[Vec<String>], style: St
 
 const FIGURES_THEN_NAME: [Align; 4] = [Align::Right, Align::Right, Align::Right, Align::Left];
 
-/// The first of `count` rows.
-fn lines(out: &mut Vec<String>, title: &str, rows: &[&LineDiff], count: u64, style: Style) {
+/// The first of `count` rows; `read` says how people read one, and what it was before.
+fn lines(
+    out: &mut Vec<String>,
+    title: &str,
+    rows: &[&LineDiff],
+    count: u64,
+    read: fn(&LineDiff) -> (String, Option<String>),
+    style: Style,
+) {
     if rows.is_empty() {
         return;
     }
     let mut cells =
         vec![vec!["before".to_owned(), "after".to_owned(), "change".to_owned(), title.to_owned()]];
     for row in rows {
-        let (label, was) = words::line(row);
+        let (label, was) = read(row);
         let was = was.map(|was| format!(" ({})", keep_end(&terminal(&was), 40))).unwrap_or_default();
         let room = COLUMNS - 40 - was.chars().count().min(30);
         let label = format!("{}{was}", keep_end(&terminal(&label), room));

@@ -108,6 +108,8 @@ pub struct DeviceDiff {
     pub lines_left_out: u64,
     /// What has no user line.
     pub unattributed: FiguresDiff,
+    /// Where within libraries the bytes are; `null` where a side is a report, or neither is in any library.
+    pub library_lines: Option<LibraryDiff>,
     /// What the memory is for; `null` where a side does not say.
     pub categories: Option<Vec<CategoryDiff>>,
     /// Modules; `null` unless both sides name them.
@@ -173,6 +175,23 @@ pub struct LineDiff {
     pub places: Sides<Option<DiffPlace>>,
     /// Whether the number differs.
     pub moved: bool,
+}
+
+/// Lines of installed packages, PyTorch left out: those that the user's line called.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LibraryDiff {
+    /// Lines with a figure that differs (or all), largest change at the peak first.
+    pub rows: Vec<LineDiff>,
+    /// Lines that are the same in every figure and left out of `rows`.
+    pub rows_unchanged: u64,
+    /// Rows that `--top` left out of `rows`.
+    pub rows_left_out: u64,
+    /// Lines that hold more at the peak, left out or not.
+    pub grown: LinesSum,
+    /// Lines that hold less at the peak, left out or not.
+    pub shrunk: LinesSum,
+    /// What was not allocated within a library. With all rows it adds up to the allocated peak.
+    pub no_library: FiguresDiff,
 }
 
 /// Several lines together.

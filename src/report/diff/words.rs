@@ -4,8 +4,8 @@
 //! text: escaping belongs to the renderers.
 
 use super::types::{
-    CategoryDiff, Change, DeviceDiff, DiffReport, FactDiff, FindingDiff, LineDiff, LinesSum, ModuleDiff,
-    OomFigures, Sides, StepFigures,
+    CategoryDiff, Change, DeviceDiff, DiffReport, FactDiff, FindingDiff, LibraryDiff, LineDiff, LinesSum,
+    ModuleDiff, OomFigures, Sides, StepFigures,
 };
 use crate::report::types::LineRow;
 use crate::units::{Bytes, Count, SignedBytes};
@@ -257,6 +257,54 @@ pub(super) fn line_notes(device: &DeviceDiff) -> Vec<String> {
         notes.push(format!("{} more files lie elsewhere", Count(rest)));
     }
     notes
+}
+
+/// Rows within libraries that hold more or less at the peak, the number of all such rows, and a title.
+pub(super) fn changed_within(libraries: &LibraryDiff) -> (Vec<&LineDiff>, u64, String) {
+    let (grown, shrunk) = (libraries.grown, libraries.shrunk);
+    let rows = libraries.rows.iter().filter(|row| row.figures.held().differs());
+    let delta = grown.delta_bytes.saturating_add(shrunk.delta_bytes);
+    (rows.collect(), grown.count + shrunk.count, format!("within libraries: {}", signed(Some(delta))))
+}
+
+/// As [`line()`], with a file named from its package on: `transformers/activations.py:103 forward`.
+pub(super) fn library_line(row: &LineDiff) -> (String, Option<String>) {
+    let file = row.file.as_deref().unwrap_or_default();
+    let folders = ["site-packages", "dist-packages"];
+    let ends = folders.iter().filter_map(|folder| file.rfind(folder).map(|at| at + folder.len()));
+    let path = &file[ends.max().unwrap_or(0)..];
+    let file = Some(path.trim_start_matches(['/', '\\']).to_owned());
+    line(&LineDiff { file, ..row.clone() })
+}
+
+/// Sentences about lines, the user's and those of libraries, that no table shows.
+pub(super) fn all_notes(device: &DeviceDiff) -> Vec<String> {
+    let mut notes = line_notes(device);
+    notes.extend(device.library_lines.iter().flat_map(library_notes));
+    notes
+}
+
+/// Sentences about lines of libraries that no table shows.
+pub(super) fn library_notes(libraries: &LibraryDiff) -> Vec<String> {
+    let lines = |count: u64, one: &str, many: &str| match count {
+        0 => None,
+        1 => Some(format!("1 line of a library {one}")),
+        count => Some(format!("{} lines of libraries {many}", Count(count))),
+    };
+    let level = |row: &&LineDiff| row.figures.delta_bytes == Some(0) && row.figures.differs();
+    let level = libraries.rows.iter().filter(level).count() as u64;
+    let one = "holds the same at the peak, but differs otherwise";
+    let level = lines(level, one, "hold the same at the peak, but differ otherwise");
+    let left_out = lines(libraries.rows_left_out, "is left out by --top", "are left out by --top");
+    level.into_iter().chain(left_out).collect()
+}
+
+/// `not in a library: -128.0 KiB (241.4 MiB → 241.3 MiB)`, where it differs.
+pub(super) fn no_library(libraries: &LibraryDiff) -> Option<String> {
+    let rest = &libraries.no_library;
+    let (before, after) = (size(rest.before_bytes), size(rest.after_bytes));
+    let text = format!("not in a library: {} ({before} → {after})", signed(rest.delta_bytes));
+    rest.held().differs().then_some(text)
 }
 
 /// `activation -350.9 MiB (457.2 MiB → 106.3 MiB)`.
