@@ -113,6 +113,7 @@ Examples:
   memlab report snapshot.pickle
   memlab report trace.msgpack -o run7.html --force
   memlab report trace.msgpack --source src     with the code around each line, from files below src/
+  memlab report trace.msgpack --detail 300KiB  a small page: every event only around what matters
 
 The page is one file: it loads nothing and can be attached to a ticket.";
 

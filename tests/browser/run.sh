@@ -28,9 +28,15 @@ if [ -z "${REPORTS:-}" ]; then
     name=$(basename "$file")
     name=${name%.json}
     folder="$REPORTS/${name%%.pickle*}"
+    case $name in varlen.default.*) long=$file ;; esac
     "$program" analyze "$file" -o "$folder" --quiet > /dev/null
     "$program" export "$file" -o "$folder" --format csv --table allocations --quiet
   done
+  # One page without room for all events: windows, levels and large allocations.
+  if [ -n "${long:-}" ]; then
+    cp -r "$REPORTS/varlen.default" "$REPORTS/incomplete"
+    "$program" report "$long" --detail 60KiB -o "$REPORTS/incomplete/report.html" --force --quiet
+  fi
 fi
 export REPORTS
 

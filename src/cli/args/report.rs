@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use super::AnalysisArgs;
+use crate::units::{self, Bytes};
 
 /// `memlab report`.
 #[derive(Debug, Args)]
@@ -20,6 +21,10 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".", hide_default_value = true,
         value_hint = ValueHint::DirPath, help_heading = "Output")]
     pub source: Option<PathBuf>,
+    /// Bytes that the events may take in the page; what has no room is left out and said [default: 1.7MiB, with
+    /// which every page is under 3 MB]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, help_heading = "Output")]
+    pub detail: Option<Bytes>,
     /// Replace FILE if it exists
     #[arg(short, long, help_heading = "Output")]
     pub force: bool,

@@ -10,14 +10,17 @@ use crate::cli::console::{Console, shown};
 use crate::cli::output::Pending;
 use crate::cli::sources::Sources;
 use crate::cli::{Status, help, input};
-use crate::report::html::blob::PageDevice;
+use crate::report::html::blob::{Budget, PageDevice};
 use crate::report::{self, HtmlOptions, TraceReport};
 
 /// Runs the command.
 pub(crate) fn run(args: &ReportArgs, console: &Console) -> anyhow::Result<Status> {
     let mut pending = Pending::create(&args.output, args.force)?;
     let sources = args.source.as_deref().map(Sources::below).transpose()?;
-    let options = args.analysis.options(true);
+    let mut options = args.analysis.options(true);
+    if let Some(detail) = args.detail {
+        options.page = Some(Budget(detail.0));
+    }
     let (mut trace, pages) = input::one(&args.trace, console, |input| {
         input::require_device(&input.trace, options.device)?;
         input::require_window(&input.trace, &options)?;
