@@ -47,7 +47,7 @@ class Focus {
       parts.push(`allocated between ${iec(totals.lowest)} and ${iec(totals.highest)} `
         + `(this file has no single events here; events ${counted(Math.max(0, totals.from - 1))} to ${counted(totals.to - 1)} are one cell)`);
     }
-    parts.push(`reserved ${iec(totals.reserved)}`);
+    parts.push(`reserved ${totals.exact || device.knowsSegments ? '' : 'at most '}${iec(totals.reserved)}`);
     return parts.join(' · ');
   }
 
@@ -56,7 +56,8 @@ class Focus {
     const { device, moment } = this;
     const texts = device.changes(moment).map(change => `${change.what} ${iecExact(change.bytes)}, ${change.lineText}`);
     if (moment === 0) return texts;
-    const reserved = device.reserved.at(moment) - device.reserved.at(moment - 1);
+    const known = device.knowsSegments || device.windowOver(moment - 1, moment + 1);
+    const reserved = known ? device.reserved.at(moment) - device.reserved.at(moment - 1) : 0;
     if (reserved > 0) texts.push(`obtained ${iecExact(reserved)} from the driver`);
     if (reserved < 0) texts.push(`returned ${iecExact(-reserved)} to the driver`);
     const oom = device.ooms.find(it => it.moment === moment);

@@ -33,6 +33,12 @@ class Levels {
     return least;
   }
 
+  reservedIn(m0, m1) {
+    let most = 0;
+    for (let cell = this.cellOf(m0), last = this.cellOf(m1 - 1); cell <= last; cell++) most = Math.max(most, this.reserved[cell]);
+    return most;
+  }
+
   // Bands of one grouping: `atHighest[band][cell]`, `ownHighest[band][cell]`.
   bands(name) {
     if (!this.cache.has(name)) {

@@ -23,6 +23,8 @@ class Device {
     this.regions = header.regions.map(text => BigInt(text));
     this.windows = header.windows.map(window => new Rows(blob, window, this.kinds.block));
     this.windows.forEach(rows => rows.index());
+    // Of a recording with very many segments only those that a window sees are in this file.
+    this.knowsSegments = !header.ranges_left_out;
     this.reserved = reservedSteps(this.ranges);
     this.levels = header.levels ? new Levels(blob, header.levels) : null;
     this.clock = Clock.of(this);
@@ -44,7 +46,7 @@ class Device {
   // What is known of a moment's totals. Outside the windows only bounds of the cell are.
   totalsAt(moment) {
     const rows = this.windowOver(moment);
-    const reserved = this.reserved.at(moment);
+    const reserved = this.reservedIn(moment, moment + 1);
     if (rows) {
       const i = moment - rows.from;
       return { exact: true, allocated: rows.allocated[i], active: rows.active[i], reserved };
@@ -52,6 +54,12 @@ class Device {
     const cell = this.levels.cellOf(moment);
     return { exact: false, reserved, lowest: this.levels.lowest[cell], highest: this.levels.highest[cell],
       from: cell * this.levels.width, to: Math.min(this.events, (cell + 1) * this.levels.width - 1) };
+  }
+
+  // The highest reserved bytes in [m0, m1); of whole cells where segments are left out of this file.
+  reservedIn(m0, m1) {
+    if (this.knowsSegments || this.windowOver(m0, m1)) return this.reserved.highest(m0, m1);
+    return this.levels.reservedIn(m0, m1);
   }
 
   get highestTotal() {

@@ -111,7 +111,8 @@ class StateView {
     if (exact) return '';
     const shown = least === null ? 'No blocks are in this file at this moment'
       : `Only blocks of at least ${iec(least)} are in this file at this moment; smaller ones are left out`;
-    return ` ${shown}, so what looks free may be in use. `
+    const segments = this.device.knowsSegments ? '' : ` ${several(this.device.header.ranges_left_out, 'segment')} that came and went between the parts of the recording that are in this file are left out; reserved was at most ${iec(totals.reserved)}.`;
+    return ` ${shown}, so what looks free may be in use.${segments} `
       + `Allocated in all was between ${iec(totals.lowest)} and ${iec(totals.highest)} in events ${counted(Math.max(0, totals.from - 1))} to ${counted(totals.to - 1)}.`;
   }
 
@@ -138,7 +139,9 @@ class StateView {
   // The sums in bytes; what is not known outside the windows is null.
   sums() {
     const { sums, exact } = this.state;
-    return exact ? sums : { ...sums, allocated: null, active: null, pending: null, stranded: null, releasable: null };
+    if (exact) return sums;
+    const reserved = this.device.knowsSegments ? sums.reserved : null;
+    return { ...sums, reserved, allocated: null, active: null, pending: null, stranded: null, releasable: null };
   }
 
   showSums() {

@@ -67,7 +67,7 @@ function pushRun(device, runs, run) {
     Object.assign(run, { rows: null, cell, moment: highestAt[cell], allocated: highest[cell],
       active: Math.max(active[cell], highest[cell]), low: device.levels.lowestIn(run.m0, run.m1) });
   }
-  run.reserved = device.reserved.highest(run.m0, run.m1);
+  run.reserved = device.reservedIn(run.m0, run.m1);
   runs.push(run);
 }
 

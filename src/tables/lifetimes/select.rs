@@ -45,13 +45,23 @@ pub struct Limits {
     pub steps: usize,
     /// Failed requests; of many the last ones.
     pub ooms: usize,
+    /// Ranges held from the driver. Of more, only those that a window sees are kept.
+    pub ranges: usize,
     /// Bytes of the texts of stacks and lines together, roughly.
     pub text_bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { nodes: 60_000, lines: 5_000, modules: 5_000, steps: 5_000, ooms: 1_000, text_bytes: 4 << 20 }
+        Self {
+            nodes: 60_000,
+            lines: 5_000,
+            modules: 5_000,
+            steps: 5_000,
+            ooms: 1_000,
+            ranges: 8_000,
+            text_bytes: 4 << 20,
+        }
     }
 }
 
@@ -59,13 +69,14 @@ impl Limits {
     /// A quarter of everything; `None` when hardly anything would be left.
     #[must_use]
     pub fn smaller(self) -> Option<Self> {
-        let Self { nodes, lines, modules, steps, ooms, text_bytes } = self;
+        let Self { nodes, lines, modules, steps, ooms, ranges, text_bytes } = self;
         (nodes > 100).then_some(Self {
             nodes: nodes / 4,
             lines: (lines / 4).max(16),
             modules: (modules / 4).max(16),
             steps: (steps / 4).max(16),
             ooms: (ooms / 4).max(16),
+            ranges: ranges / 4,
             text_bytes: text_bytes / 4,
         })
     }
@@ -204,7 +215,8 @@ impl<'a> Lifetimes<'a> {
         let sees = |range: usize, window: &RangeInclusive<u64>| {
             held.born[range].0 <= *window.end() && held.died[range].0 > *window.start()
         };
-        let is_seen = |range: &usize| detail.windows.iter().any(|window| sees(*range, window));
+        let all = held.len() <= self.limits.ranges;
+        let is_seen = |range: &usize| all || detail.windows.iter().any(|window| sees(*range, window));
         let ranges: Vec<usize> = (0..held.len()).filter(is_seen).collect();
         drawn.places.settle(history, &ranges);
         drawn.ranges = RangeColumns::of(history, &ranges, &drawn.places, &self.numbers);
