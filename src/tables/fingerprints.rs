@@ -22,9 +22,9 @@ pub struct LineFingerprint {
     /// Function.
     pub function: Option<String>,
     /// Pairs of neighbouring frames on its stacks, callers and called, by file name and function, as hashes:
-    /// ascending, each once, at most [`MOST_HASHES`].
+    /// ascending, each once, at most `MOST_HASHES`.
     pub stacks: Vec<u64>,
-    /// Requested sizes in bytes and how often each came, ascending, at most [`MOST_SIZES`], the most frequent.
+    /// Requested sizes in bytes and how often each came, ascending, at most `MOST_SIZES`, the most frequent.
     pub sizes: Vec<(u64, u64)>,
 }
 
