@@ -123,7 +123,9 @@ fn of_pattern(typed: &Path) -> anyhow::Result<Vec<PathBuf>> {
     for part in typed.components() {
         let text = part.as_os_str().to_string_lossy();
         if !has_wildcards(&text) {
-            found.iter_mut().for_each(|path| path.push(part));
+            for path in &mut found {
+                path.push(part);
+            }
             continue;
         }
         let mut next = Vec::new();

@@ -272,8 +272,12 @@ fn the_rank_can_be_read_from_anywhere_in_the_path() {
         std::fs::create_dir(sandbox.path(node)).unwrap();
         sandbox.put_snapshot(&format!("{node}/{name}"));
     }
-    let none = sandbox.run(&["analyze", "*/a.pickle", "--json"]).ends_with(0).json();
-    assert!(none["ranks"].is_null(), "no rank is known");
+    let none = sandbox.run(&["analyze", "*/a.pickle", "--json"]).ends_with(0);
+    assert!(none.json()["ranks"].is_null(), "no rank is known");
+    assert!(
+        none.stderr.contains("warning: no table of ranks: 2 files have no rank: --rank-from"),
+        "{none:?}"
+    );
     let words = ["analyze", "*/a.pickle", "--json", "--rank-from", r"n(?P<rank>\d+)/"];
     let ranks = sandbox.run(&words).ends_with(0).json();
     let numbers: Vec<_> =

@@ -88,7 +88,7 @@ pub(super) fn outliers(rows: &[RankRow], facts: &[RankFacts]) -> Vec<RankOutlier
         }
     }
     for active in [false, true] {
-        let at_peak: Vec<(&Lines, u64)> = facts.iter().filter_map(|rank| lines_of(rank, active)).collect();
+        let at_peak: Vec<(&Lines, u64)> = facts.iter().map(|rank| lines_of(rank, active)).collect();
         let with = found.iter_mut().filter(|(_, outlier)| (outlier.counter == "active") == active);
         explain(with, &at_peak, facts.len());
     }
@@ -105,13 +105,13 @@ fn stands_apart(bytes: u64, median: u64, usual: u64) -> bool {
 static NOTHING: Lines = Vec::new();
 
 /// Lines of a rank's main device at its peak, and that peak.
-fn lines_of(rank: &RankFacts, active: bool) -> Option<(&Lines, u64)> {
+fn lines_of(rank: &RankFacts, active: bool) -> (&Lines, u64) {
     let device: Option<&DeviceFacts> = main_device(&rank.devices).and_then(|place| rank.devices.get(place));
-    let Some(device) = device else { return Some((&NOTHING, 0)) };
-    Some(match &device.lines_at_active_peak {
+    let Some(device) = device else { return (&NOTHING, 0) };
+    match &device.lines_at_active_peak {
         Some(lines) if active => (lines, device.peaks.active.bytes),
         _ => (&device.lines_at_peak, device.peaks.allocated.bytes),
-    })
+    }
 }
 
 /// Names the lines of each outlier. A line that a rank does not have counts as nothing there.

@@ -45,9 +45,9 @@ pub(crate) fn row(
         path: report.path.clone(),
         events: report.events,
         complete: report.complete,
+        steps: RankSteps { source: "none".to_owned(), ..RankSteps::default() },
         ..RankRow::default()
     };
-    row.steps.source = "none".to_owned();
     let Some(place) = main_device(facts) else { return row };
     let Some(device) = report.devices.get(place) else { return row };
     row.device = device.device;

@@ -155,7 +155,7 @@ mod tests {
         let page = ranks_markdown(&fixture::hostile(), "memlab", None);
         assert!(!page.contains("<b>") && !page.contains("<script"), "{page}");
         assert!(!page.chars().any(|c| c != '\n' && escape::is_invisible(c)), "{page:?}");
-        let head = page.lines().find(|line| line.starts_with("| rank | requested")).map_or(0, bars);
+        let head = page.lines().find(|line| line.starts_with("| rank | device")).map_or(0, bars);
         let rows = page.lines().filter(|line| line.starts_with("| job") || line.starts_with("| <code>"));
         assert!(head > 0 && rows.into_iter().all(|row| bars(row) == head), "{page}");
     }

@@ -5,10 +5,11 @@
 
 use std::fmt::Write as _;
 
+use super::axis::Ticks;
 use super::draw;
 use super::outline::{Grid, outline};
 use super::palette::{BANDS, Ink, OOM, OTHER, RESERVED, STEP, UNKNOWN, hex};
-use super::picture::{COLUMNS, Curve, LEFT, Note, Picture, TOP};
+use super::picture::{Across, COLUMNS, Curve, LEFT, Note, Picture, TOP};
 use super::ranks_axis::{Axis, Placed};
 use crate::report::escape::{terminal, xml};
 use crate::report::ranks::{RankRow, RanksReport, rank_name};
@@ -51,7 +52,7 @@ pub fn ranks_svg(report: &RanksReport) -> Option<String> {
         curves,
         device_bytes: None,
         steps: 0,
-        across: None,
+        across: Some(across(&axis)),
     };
     let grid = picture.grid();
     let svg = draw::render(&picture);
@@ -62,8 +63,16 @@ fn at(sample: u64, end: u64) -> u64 {
     (u128::from(end) * u128::from(sample) / SAMPLES as u128) as u64
 }
 
+/// The horizontal axis under its own name.
+fn across(axis: &Axis<'_>) -> Across {
+    let end = axis.end.max(1) as f64;
+    let ticks = if axis.is_time { Ticks::time(end) } else { Ticks::events(end) };
+    let labels = ticks.at.iter().map(|&at| (at as u64, ticks.text(at))).collect();
+    Across { name: axis.name.to_owned(), labels }
+}
+
 fn subtitle(report: &RanksReport, axis: &Axis<'_>) -> String {
-    let mut text = format!("{}; {}", report.failure.sentence, axis.name);
+    let mut text = report.failure.sentence.clone();
     if axis.left_out > 0 {
         let _ = write!(text, "; {} ranks are measured otherwise and left out", Count(axis.left_out as u64));
     }
@@ -113,7 +122,8 @@ fn curves(coloured: &[&Placed<'_>], others: &[&Placed<'_>], summed: bool, end: u
     } else if !others.is_empty() {
         curves.push(curve(format!("{count} other ranks"), of(|all| all[all.len() - 1]), OTHER, 1));
     }
-    for (rank, ink) in coloured.iter().zip(BANDS) {
+    // The last is drawn on top and comes first in the legend.
+    for (rank, ink) in coloured.iter().zip(BANDS).collect::<Vec<_>>().into_iter().rev() {
         let values = rank.columns(SAMPLES, end).into_iter().map(Option::unwrap_or_default).collect();
         curves.push(curve(name(rank.row), values, ink, 2));
     }

@@ -40,6 +40,9 @@ pub(in crate::cli::commands) fn run(args: &AnalyzeArgs, console: &Console) -> an
             status = Status::Failed;
         }
     }
+    if !is_short && (paths != args.traces || args.rank_from.is_some()) {
+        say_what_is_no_job(ranks.as_ref(), console);
+    }
     let job = ranks.as_ref().filter(|ranks| ranks.is_one_job);
     if let (Some(folder), Some(job)) = (&args.output, job)
         && let Err(error) = ranks::write(folder, job, args.force, console)
@@ -56,6 +59,13 @@ pub(in crate::cli::commands) fn run(args: &AnalyzeArgs, console: &Console) -> an
         (false, false) => console.print(&screen(&traces, job, console.style()))?,
     }
     Ok(status)
+}
+
+/// Whoever names a folder, a pattern or where the rank stands means one job.
+fn say_what_is_no_job(ranks: Option<&RanksReport>, console: &Console) {
+    if let Some(ranks) = ranks.filter(|ranks| !ranks.is_one_job) {
+        ranks.notes.iter().take(1).for_each(|note| console.warning("no table of ranks", note, 1));
+    }
 }
 
 /// What could be analysed, with its place among the paths.
@@ -96,10 +106,11 @@ fn screen(traces: &[TraceReport], job: Option<&RanksReport>, style: Style) -> St
 /// The ranks alone. Of a single file that could be read there are none: its own summary is gone, too, so say where it
 /// is to be had.
 fn short(traces: &[TraceReport], ranks: Option<&RanksReport>, style: Style) -> String {
-    match ranks {
-        Some(ranks) => report::ranks_text(ranks, style),
-        None => traces.iter().map(|trace| format!("next: memlab analyze {}\n", report_path(trace))).collect(),
+    if let Some(ranks) = ranks {
+        return report::ranks_text(ranks, style);
     }
+    let paths: Vec<String> = traces.iter().map(report_path).collect();
+    format!("next: memlab analyze {}\n", paths.join(" "))
 }
 
 fn report_path(trace: &TraceReport) -> String {
