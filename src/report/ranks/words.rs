@@ -92,7 +92,7 @@ pub(super) fn outlier_lines(outlier: &RankOutlier, most: usize) -> Vec<String> {
         .collect();
     let left = outlier.lines.len().saturating_sub(most) as u64 + outlier.lines_left_out;
     if left > 0 {
-        lines.push(format!("{} lines more", Count(left)));
+        lines.push(format!("{} {} more", Count(left), if left == 1 { "line" } else { "lines" }));
     }
     if outlier.no_line_difference_bytes != 0 {
         lines.push(format!("{} without a line", SignedBytes(outlier.no_line_difference_bytes)));
@@ -171,8 +171,9 @@ pub(super) fn rest(report: &RanksReport, shown: &[&RankRow]) -> Option<String> {
         (report.rows.iter().filter(|row| !is_shown(row))).map(|row| row.peak.allocated_bytes).collect();
     let (lowest, highest) = (rest.iter().min()?, rest.iter().max()?);
     Some(format!(
-        "{} more ranks: allocated peaks from {} to {}",
+        "{} more {}: allocated peaks from {} to {}",
         Count(rest.len() as u64),
+        if rest.len() == 1 { "rank" } else { "ranks" },
         Bytes(*lowest),
         Bytes(*highest)
     ))

@@ -119,8 +119,9 @@ fn curves(coloured: &[&Placed<'_>], others: &[&Placed<'_>], summed: bool, end: u
         curves.push(curve(format!("{count} other ranks, lowest"), of(|all| all[0]), UNKNOWN, 2));
         curves.push(curve("their highest".to_owned(), of(|all| all[all.len() - 1]), STEP, 2));
         curves.push(curve("their median".to_owned(), of(|all| all[all.len() / 2]), RESERVED, 2));
-    } else if !others.is_empty() {
-        curves.push(curve(format!("{count} other ranks"), of(|all| all[all.len() - 1]), OTHER, 1));
+    } else if let Some(first) = others.first() {
+        let named = if others.len() == 1 { name(first.row) } else { format!("{count} other ranks") };
+        curves.push(curve(named, of(|all| all[all.len() - 1]), OTHER, 1));
     }
     // The last is drawn on top and comes first in the legend.
     for (rank, ink) in coloured.iter().zip(BANDS).collect::<Vec<_>>().into_iter().rev() {
