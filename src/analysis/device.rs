@@ -9,7 +9,7 @@ use crate::rebuild::{History, Moment, NONE, OomEvent, State, rebuild};
 use crate::report::html::blob::{Budget, PageDevice};
 use crate::report::{
     CategoryTable, DeviceReport, Fragmentation, FragmentationRow, HelpRow, HistoryRow, OomRow, Pictures,
-    Timeline,
+    RankCurve, Timeline,
 };
 use crate::tables::{
     self, Categories, GroupBy, Grouping, INFERENCE_RULE, LINE_RULE, LineTable, MODULE_RULE, StepTable,
@@ -17,7 +17,7 @@ use crate::tables::{
 };
 
 use super::pictures::{self, Ranks};
-use super::{Options, findings as told, page, recorded, rows, whatif};
+use super::{Options, findings as told, page, ranks, recorded, rows, whatif};
 
 /// What the analysis of one device gives.
 pub(super) struct Analyzed {
@@ -29,6 +29,8 @@ pub(super) struct Analyzed {
     pub(super) warnings: Warnings,
     /// Packed for a page, where one is wanted.
     pub(super) page: Option<PageDevice>,
+    /// Its curves among those of other ranks, where a picture of them is wanted.
+    pub(super) course: Option<RankCurve>,
 }
 
 /// Everything that is computed once and read by several parts of the report.
@@ -123,7 +125,8 @@ pub(super) fn analyze_rebuilt(
         Some(budget) => Some(page_of(&scene, &work, &table, share(budget, trace, device))?),
         None => None,
     };
-    Ok(Analyzed { report, findings, facts: summed, warnings, page })
+    let course = (options.several_files && options.with_pictures).then(|| ranks::course(device, history));
+    Ok(Analyzed { report, findings, facts: summed, warnings, page, course })
 }
 
 /// The device for a page: always by line and always whole, whatever the report looks at.

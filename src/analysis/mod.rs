@@ -29,7 +29,7 @@ pub use export::Exporter;
 pub use export_table::Table;
 pub use histories::histories;
 pub use oom::oom_rows;
-pub use ranks::{Analysis, compared};
+pub use ranks::{Analysis, Compared, compared};
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -96,6 +96,7 @@ pub fn analyze_file(path: &str, trace: &Trace, options: &Options) -> Result<Anal
     let mut complete = recorded::is_whole(trace, &mut warnings) && trace.complete;
     let mut reports = Vec::with_capacity(analysed.len());
     let (mut found, mut facts, mut pages) = (Vec::new(), Vec::new(), Vec::new());
+    let mut curves = Vec::new();
     for device in analysed {
         warnings.merge(device.warnings);
         let check = device.report.self_check.as_ref();
@@ -104,6 +105,7 @@ pub fn analyze_file(path: &str, trace: &Trace, options: &Options) -> Result<Anal
         found.extend(device.findings);
         facts.push(device.facts);
         pages.extend(device.page);
+        curves.extend(device.course);
     }
     found.extend(crate::findings::of_trace(trace, &facts));
     found.sort_by_key(|finding| finding.severity);
@@ -119,7 +121,9 @@ pub fn analyze_file(path: &str, trace: &Trace, options: &Options) -> Result<Anal
         devices: reports,
         findings,
     };
-    Ok(Analysis { report, facts: ranks::facts(path, trace, facts), pages })
+    let facts = ranks::facts(path, trace, facts);
+    let row = options.several_files.then(|| ranks::row(trace, &report, &facts.devices, curves, facts.rank));
+    Ok(Analysis { report, facts, pages, row })
 }
 
 /// The allocator's own counters, by device; see [`crate::rebuild::stats`].

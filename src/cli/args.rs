@@ -2,6 +2,7 @@
 //!
 //! Only this file and those below it know clap's attributes. Nothing here looks at files or at the terminal.
 
+mod analyze;
 mod check;
 mod diff;
 mod export;
@@ -27,6 +28,7 @@ use crate::findings::RULES;
 use crate::report::html::blob::Budget;
 use crate::tables::GroupBy;
 
+pub(crate) use analyze::AnalyzeArgs;
 pub(crate) use check::CheckArgs;
 pub(crate) use diff::DiffArgs;
 pub(crate) use export::{ExportArgs, FormatChoice};
@@ -230,26 +232,6 @@ impl AnalysisArgs {
 fn group_by_parser() -> impl clap::builder::TypedValueParser<Value = GroupBy> {
     PossibleValuesParser::new(["line", "function", "file", "module", "stack"])
         .try_map(|key| key.parse::<GroupBy>())
-}
-
-/// `memlab analyze`.
-#[derive(Debug, Args)]
-pub(crate) struct AnalyzeArgs {
-    /// Snapshots or traces, plain, gzip or zstd; `-` is standard input
-    #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::FilePath, help_heading = "Input")]
-    pub traces: Vec<PathBuf>,
-    /// Write report.html, report.md, report.json and pictures there; one subfolder each for several traces
-    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
-    pub output: Option<PathBuf>,
-    /// Print the whole report as JSON
-    #[arg(long, help_heading = "Output")]
-    pub json: bool,
-    /// Replace files that exist
-    #[arg(short, long, requires = "output", help_heading = "Output")]
-    pub force: bool,
-    /// How to analyze.
-    #[command(flatten)]
-    pub analysis: AnalysisArgs,
 }
 
 /// `memlab convert`.

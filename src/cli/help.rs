@@ -37,6 +37,8 @@ Examples:
   memlab analyze snapshot.pickle
   memlab analyze trace.msgpack -o report --force
   memlab analyze rank*.pickle --json | jq '.traces[].devices[].peak'
+  memlab analyze runs/42 -o report                        all ranks of a job: ranks.html, and a report each
+  memlab analyze 'runs/*/mem.pickle' --rank-from 'runs/n(\\d+)'
   zcat snapshot.pickle.gz | memlab analyze - --group-by function";
 
 pub(crate) const CHECK: &str = "\

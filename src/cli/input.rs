@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use rayon::prelude::*;
 
 use super::Status;
+use super::budget::{self, Budget};
 use super::console::{Console, shown};
 use super::failure::refuse;
 use super::progress::Progress;
@@ -44,21 +45,56 @@ pub(crate) fn each<T: Send>(
 ) -> anyhow::Result<Vec<anyhow::Result<T>>> {
     check_standard_input(paths)?;
     let progress = console.progress();
-    let results: Vec<_> = paths
-        .par_iter()
-        .map(|path| {
-            let input = read(path, &progress)?;
-            let note = input.read_note();
-            let result = work(input).with_context(|| format!("failed to analyze {}", shown(path)))?;
-            Ok((result, note))
-        })
-        .collect();
+    let results: Vec<_> = paths.par_iter().map(|path| worked(path, &progress, &work)).collect();
     drop(progress);
+    Ok(noted(results, console))
+}
+
+/// As [`each`], with no more files at a time than `budget` allows; `work` is told the place of its input.
+pub(crate) fn within<T: Send>(
+    paths: &[PathBuf],
+    budget: &Budget,
+    console: &Console,
+    work: impl Fn(usize, Input) -> anyhow::Result<T> + Sync,
+) -> anyhow::Result<Vec<anyhow::Result<T>>> {
+    check_standard_input(paths)?;
+    let costs: Vec<u64> = paths.iter().map(|path| budget::cost(path)).collect();
+    for (path, &cost) in paths.iter().zip(&costs) {
+        if cost > budget.bytes && (paths.len() > 1 || budget.is_asked) {
+            let (cost, bytes) = (Bytes(cost), Bytes(budget.bytes));
+            let text = format!("takes about {cost}, more than the budget of {bytes}: it is analyzed alone");
+            console.warning(&path.display().to_string(), &text, 1);
+        }
+    }
+    let progress = console.progress();
+    progress.expect_files(paths.len());
+    let results = budget.run(&costs, |place| {
+        let result = worked(&paths[place], &progress, |input| work(place, input));
+        progress.file_done();
+        result
+    });
+    drop(progress);
+    Ok(noted(results, console))
+}
+
+/// What `work` makes of the file at `path`, and how reading it went.
+fn worked<T>(
+    path: &Path,
+    progress: &Progress,
+    work: impl Fn(Input) -> anyhow::Result<T>,
+) -> anyhow::Result<(T, String)> {
+    let input = read(path, progress)?;
+    let note = input.read_note();
+    let result = work(input).with_context(|| format!("failed to analyze {}", shown(path)))?;
+    Ok((result, note))
+}
+
+fn noted<T>(results: Vec<anyhow::Result<(T, String)>>, console: &Console) -> Vec<anyhow::Result<T>> {
     let tell = |(result, note): (T, String)| {
         console.detail(&note);
         result
     };
-    Ok(results.into_iter().map(|result| result.map(tell)).collect())
+    results.into_iter().map(|result| result.map(tell)).collect()
 }
 
 /// As [`each`], for a single path.

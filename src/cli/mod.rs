@@ -5,6 +5,7 @@
 //! draws nothing itself, but for the few lines of `info`, which say what a file holds.
 
 mod args;
+mod budget;
 mod color;
 mod commands;
 mod console;
@@ -14,7 +15,9 @@ mod input;
 mod names;
 mod output;
 mod packing;
+mod pattern;
 mod progress;
+mod recordings;
 mod sources;
 
 use std::ffi::OsString;

@@ -19,6 +19,9 @@ const REDRAW: Duration = Duration::from_millis(100);
 struct Counters {
     done: AtomicU64,
     total: AtomicU64,
+    files_done: AtomicU64,
+    /// 0 where files are not counted.
+    files: AtomicU64,
 }
 
 /// Progress of one run. Dropping it removes the bar.
@@ -38,6 +41,16 @@ impl Progress {
             (stop, std::thread::spawn(move || draw(&counters, &stopped)))
         });
         Self { counters, drawing }
+    }
+
+    /// Says that files are counted, too, and how many there are.
+    pub(crate) fn expect_files(&self, files: usize) {
+        self.counters.files.store(files as u64, Relaxed);
+    }
+
+    /// One more file is done with.
+    pub(crate) fn file_done(&self) {
+        self.counters.files_done.fetch_add(1, Relaxed);
     }
 
     /// A callback for one input: bytes done and bytes in all, both of that input and growing.
@@ -73,7 +86,7 @@ fn draw(counters: &Counters, stopped: &mpsc::Receiver<()>) {
         bar.set_style(style(total));
         bar.set_length(total.max(done));
         bar.set_position(done);
-        bar.set_message(if total > 0 && done >= total { "Analyzing" } else { "Reading" });
+        bar.set_message(message(counters, total > 0 && done >= total));
         if bar.is_hidden() {
             bar.set_draw_target(ProgressDrawTarget::stderr());
         }
@@ -82,6 +95,13 @@ fn draw(counters: &Counters, stopped: &mpsc::Receiver<()>) {
         }
     }
     bar.finish_and_clear();
+}
+
+/// What goes on, and how far it is where several files are counted.
+fn message(counters: &Counters, is_read: bool) -> String {
+    let word = if is_read { "Analyzing" } else { "Reading" };
+    let (done, files) = (counters.files_done.load(Relaxed), counters.files.load(Relaxed));
+    if files > 1 { format!("{word} ({done} of {files} files done)") } else { word.to_owned() }
 }
 
 /// A bar where the end is known, else a count.
@@ -106,6 +126,16 @@ mod tests {
         first(100, 100);
         assert_eq!(progress.counters.done.load(Relaxed), 105);
         assert_eq!(progress.counters.total.load(Relaxed), 150);
+    }
+
+    #[test]
+    fn files_are_counted_where_there_are_several() {
+        let progress = Progress::start(false);
+        progress.expect_files(1);
+        assert_eq!(message(&progress.counters, false), "Reading");
+        progress.expect_files(64);
+        progress.file_done();
+        assert_eq!(message(&progress.counters, true), "Analyzing (1 of 64 files done)");
     }
 
     #[test]

@@ -89,6 +89,11 @@ impl Trailer {
         Ok(trailer)
     }
 
+    /// Events on all devices, as the writer counted them.
+    pub(super) fn events(&self) -> u64 {
+        self.devices.iter().fold(0, |sum, &(_, events)| sum.saturating_add(events))
+    }
+
     /// Holds what was found against what should be there.
     pub(super) fn compare(&self, trace: &mut Trace, plan: &Plan<'_>, chunks: u64) {
         if !self.clean {

@@ -5,6 +5,7 @@
 //! [`write()`] put them in order. Does not know other formats (`import`), nor what the events mean
 //! (`rebuild`). Nothing here trusts a length from the file: each is bounded before memory is taken for it.
 
+mod ahead;
 mod annotations;
 mod budget;
 mod chunk;
@@ -42,6 +43,7 @@ mod round_trip_tests;
 #[cfg(test)]
 mod samples;
 
+pub use ahead::stated_events;
 pub use codec::Codec;
 pub use read::{is_trace, read};
 pub use write::{WriteOptions, write};

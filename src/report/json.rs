@@ -8,12 +8,27 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter};
 
+use super::ranks::RanksReport;
 use super::types::Report;
 
 /// `report` as indented JSON with a newline at the end.
 #[must_use]
 pub fn json(report: &Report) -> String {
     pretty(report)
+}
+
+/// As [`json`], with the ranks beside the traces where there are some.
+#[must_use]
+pub fn json_with_ranks(report: &Report, ranks: Option<&RanksReport>) -> String {
+    pretty(&WithRanks { report, ranks })
+}
+
+#[derive(Serialize)]
+struct WithRanks<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ranks: Option<&'a RanksReport>,
 }
 
 /// Any plain value as indented JSON with a newline at the end. Text that a terminal would obey (C1 and
@@ -94,6 +109,16 @@ impl Formatter for Harmless<'_> {
 mod tests {
     use super::*;
     use crate::report::fixtures;
+
+    #[test]
+    fn ranks_come_behind_the_traces_and_change_nothing_before() {
+        let alone = json(&fixtures::oom());
+        assert_eq!(json_with_ranks(&fixtures::oom(), None), alone);
+        let job = crate::report::ranks::fixture::job(6);
+        let both = json_with_ranks(&fixtures::oom(), Some(&job));
+        let before = alone.trim_end().trim_end_matches('}').trim_end();
+        assert!(both.starts_with(&format!("{before},\n  \"ranks\": {{")), "{both}");
+    }
 
     #[test]
     fn the_json_of_the_fixed_reports_is_as_agreed() {

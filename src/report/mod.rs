@@ -22,6 +22,7 @@ mod oom;
 #[cfg(test)]
 mod picture_fixture;
 mod pictures;
+mod ranks;
 mod recorded;
 #[cfg(test)]
 mod recorded_fixture;
@@ -47,7 +48,7 @@ pub use diff::{
 };
 pub use explain::{explain_index, explain_json, explain_text};
 pub use html::{HtmlOptions, html};
-pub use json::{json, pretty};
+pub use json::{json, json_with_ranks, pretty};
 pub use lines_table::lines_table;
 pub use markdown::{MarkdownOptions, markdown, picture_name};
 pub use modules_table::modules_table;
@@ -56,6 +57,11 @@ pub use pictures::{
     FlameBox, FlameGraph, FlameKind, MapBlock, MapSegment, MapState, Pictures, SegmentMap, StepColumn,
     StepCurve,
 };
+pub use ranks::{
+    FailedRank, OtherDevice, RankCurve, RankFailure, RankFinding, RankGrowth, RankLine, RankOom, RankOutlier,
+    RankRow, RankSteps, RanksReport, SeverityCounts, StepAcross, rank_name, ranks_html, ranks_markdown,
+    ranks_text,
+};
 pub use recorded::{
     CategoriesRow, CategoryRow, CensusRow, DifferenceRow, HolderRow, ModuleRow, ModulesRow, OutsidePointRow,
     OutsideRow, PhaseRow, PlaceRow, SelfCheckRow, TensorRow,
@@ -63,8 +69,8 @@ pub use recorded::{
 pub use style::Style;
 pub use summary::{SummaryGroup, SummaryRow, SummaryTable, summary_table};
 pub use svg::{
-    PICTURE_KINDS, diff_svg, flamegraph_svg, fragmentation_svg, picture_svg, segments_svg, steps_svg,
-    timeline_svg, whatif_svg,
+    PICTURE_KINDS, diff_svg, flamegraph_svg, fragmentation_svg, picture_svg, ranks_svg, segments_svg,
+    steps_svg, timeline_svg, whatif_svg,
 };
 pub use text::{text_summary, write_summary};
 pub(crate) use told::line_label;

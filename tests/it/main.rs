@@ -35,6 +35,7 @@ mod pictures;
 mod program;
 mod properties;
 mod protobuf;
+mod ranks;
 mod recorded;
 mod report_page;
 mod reserved;

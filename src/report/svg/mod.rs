@@ -15,6 +15,8 @@ mod marks;
 mod outline;
 mod palette;
 mod picture;
+mod ranks;
+mod ranks_axis;
 mod scale;
 mod segment_rows;
 mod segment_runs;
@@ -26,6 +28,7 @@ mod timeline;
 mod whatif;
 
 pub use diff::diff_svg;
+pub use ranks::ranks_svg;
 
 use super::types::{DeviceReport, TraceReport};
 

@@ -7,10 +7,11 @@ use std::ops::Range;
 
 use crate::findings::{DeviceFacts, RankFacts, Severity, of_ranks};
 use crate::model::Trace;
-use crate::report::TraceReport;
 use crate::report::html::blob::PageDevice;
+use crate::report::{RankRow, RanksReport, TraceReport};
 
-use super::findings::row;
+use super::together::together;
+use crate::analysis::findings::row;
 
 /// A report with what comparisons with other files need.
 #[derive(Clone, Debug)]
@@ -19,12 +20,39 @@ pub struct Analysis {
     pub report: TraceReport,
     /// Plain figures of each device.
     pub facts: RankFacts,
-    /// Its devices packed for a page, in the order of the report; none without [`super::Options::page`].
+    /// Its devices packed for a page, in the order of the report; none without [`crate::analysis::Options::page`].
     pub pages: Vec<PageDevice>,
+    /// Its row in the table of ranks; none unless [`crate::analysis::Options::several_files`].
+    pub row: Option<RankRow>,
+}
+
+impl Analysis {
+    /// Says which rank it is, whatever the recording and the file's name say.
+    pub fn name_rank(&mut self, rank: u64) {
+        self.facts.rank = Some(rank);
+        if let Some(row) = &mut self.row {
+            row.rank = Some(rank);
+        }
+    }
+
+    /// Drops what only the file's own report shows: a call with many files keeps rows and facts.
+    pub fn keep_row_only(&mut self) {
+        self.pages = Vec::new();
+        self.report.devices = Vec::new();
+    }
+}
+
+/// What several files give together.
+#[derive(Clone, Debug, Default)]
+pub struct Compared {
+    /// Each file's report and pages, in the order of the call.
+    pub files: Vec<(TraceReport, Vec<PageDevice>)>,
+    /// All of them as ranks; none of fewer than two files.
+    pub ranks: Option<RanksReport>,
 }
 
 /// The facts of the file called `path`.
-pub(super) fn facts(path: &str, trace: &Trace, devices: Vec<DeviceFacts>) -> RankFacts {
+pub(crate) fn facts(path: &str, trace: &Trace, devices: Vec<DeviceFacts>) -> RankFacts {
     let named = rank_in(path);
     let stated = trace.process.rank;
     RankFacts {
@@ -36,19 +64,27 @@ pub(super) fn facts(path: &str, trace: &Trace, devices: Vec<DeviceFacts>) -> Ran
     }
 }
 
-/// Adds to each report what the rules find over all `analyses`.
+/// Adds to each report what the rules find over all `analyses`, and puts them side by side.
 #[must_use]
-pub fn compared(analyses: Vec<Analysis>) -> Vec<(TraceReport, Vec<PageDevice>)> {
-    let (mut reports, facts): (Vec<_>, Vec<_>) =
-        analyses.into_iter().map(|analysis| ((analysis.report, analysis.pages), analysis.facts)).unzip();
+pub fn compared(analyses: Vec<Analysis>) -> Compared {
+    let (mut reports, mut pages) = (Vec::new(), Vec::new());
+    let (mut facts, mut rows) = (Vec::new(), Vec::new());
+    for analysis in analyses {
+        reports.push(analysis.report);
+        pages.push(analysis.pages);
+        facts.push(analysis.facts);
+        rows.extend(analysis.row);
+    }
     for (file, finding) in of_ranks(&facts) {
-        let Some((report, _)) = reports.get_mut(file) else { continue };
+        let Some(report) = reports.get_mut(file) else { continue };
         let found = row(finding);
         let before = |other: &str| severity(other) <= severity(found.severity);
         let at = report.findings.partition_point(|other| before(other.severity));
         report.findings.insert(at, found);
     }
-    reports
+    let is_told = rows.len() >= 2 && rows.len() == reports.len();
+    let ranks = is_told.then(|| together(rows, &facts, &reports));
+    Compared { files: reports.into_iter().zip(pages).collect(), ranks }
 }
 
 fn severity(name: &str) -> Severity {

@@ -1,62 +1,25 @@
-//! `memlab analyze`: the whole report, on the screen, as JSON or as files.
+//! What `analyze -o` writes for each trace.
+//!
+//! Owns names and contents. Nothing is written before everything was looked at.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::analysis;
 use crate::cli::args::{AnalysisArgs, AnalyzeArgs};
 use crate::cli::console::{Console, shown};
-use crate::cli::{Status, help, input, names, output};
+use crate::cli::{help, output};
 use crate::report::html::blob::PageDevice;
-use crate::report::{self, MarkdownOptions, Report, SCHEMA, Style, TraceReport};
+use crate::report::{self, MarkdownOptions, Report, SCHEMA, TraceReport};
 
-/// Runs the command.
-pub(crate) fn run(args: &AnalyzeArgs, console: &Console) -> anyhow::Result<Status> {
-    let folders =
-        args.output.as_deref().map(|folder| names::report_folders(folder, &args.traces)).unwrap_or_default();
-    for folder in &folders {
-        check(folder, args.force)?;
-    }
-    let mut options = args.analysis.options(args.output.is_some());
-    options.several_files = args.traces.len() > 1;
-    let results = input::each(&args.traces, console, |input| {
-        input::require_device(&input.trace, options.device)?;
-        input::require_window(&input.trace, &options)?;
-        Ok(analysis::analyze_file(&input.label, &input.trace, &options)?)
-    })?;
-    let (good, mut status) = input::keep_good(results, console);
-    let (places, analyses): (Vec<usize>, Vec<_>) = good.into_iter().unzip();
-    let reports: Vec<_> = places.into_iter().zip(analysis::compared(analyses)).collect();
-    for (place, (trace, pages)) in reports.iter().filter(|_| args.output.is_some()) {
-        if let Err(error) = write_files(&folders[*place], trace, pages, args, console) {
-            console.error(&error);
-            status = Status::Failed;
-        }
-    }
-    let traces: Vec<_> = reports.into_iter().map(|(_, (trace, _))| trace).collect();
-    match (args.json, args.output.is_some()) {
-        _ if traces.is_empty() => {}
-        (true, _) => console.print(&report::json(&report_of(traces)))?,
-        (false, true) => {}
-        (false, false) => console.print(&screen(&traces, console.style()))?,
-    }
-    Ok(status)
-}
-
-/// Summaries one below the other.
-fn screen(traces: &[TraceReport], style: Style) -> String {
-    let texts: Vec<_> = traces.iter().map(|trace| report::text_summary(trace, style)).collect();
-    texts.join("\n")
-}
-
-fn report_of(traces: Vec<TraceReport>) -> Report {
+/// The report on `traces`.
+pub(super) fn report_of(traces: Vec<TraceReport>) -> Report {
     Report { schema: SCHEMA, tool: help::TOOL.to_owned(), traces }
 }
 
 /// Before the work: can the folder be written to, and is nothing in the way?
-fn check(folder: &Path, overwrite: bool) -> anyhow::Result<()> {
+pub(super) fn check(folder: &Path, overwrite: bool) -> anyhow::Result<()> {
     output::check_folder(folder)?;
     let pictures = report::PICTURE_KINDS.map(|kind| report::picture_name(kind, 0));
     for name in
@@ -67,7 +30,8 @@ fn check(folder: &Path, overwrite: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn write_files(
+/// Writes everything about one trace into its folder.
+pub(super) fn write(
     folder: &Path,
     trace: &TraceReport,
     pages: &[PageDevice],
@@ -98,7 +62,7 @@ fn files(trace: &TraceReport, pages: &[PageDevice], analysis: &AnalysisArgs) -> 
         pictures: true,
     };
     let mut files = vec![
-        ("report.html".to_owned(), super::report::page(trace, pages, analysis)),
+        ("report.html".to_owned(), super::super::report::page(trace, pages, analysis)),
         ("report.md".to_owned(), report::markdown(trace, &options)),
         ("report.json".to_owned(), report::json(&report_of(vec![trace.clone()]))),
     ];
@@ -116,5 +80,5 @@ fn files(trace: &TraceReport, pages: &[PageDevice], analysis: &AnalysisArgs) -> 
 /// The command that gives the same figures. The folder is left out: the same trace gives the same page,
 /// wherever it is written.
 fn command_again(path: &str, analysis: &AnalysisArgs) -> String {
-    super::command_line("memlab analyze", path, analysis)
+    super::super::command_line("memlab analyze", path, analysis)
 }

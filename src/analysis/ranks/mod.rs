@@ -1,0 +1,13 @@
+//! Many files of one call: each one's row while it is at hand, then all of them side by side.
+
+mod failure;
+mod median;
+mod named;
+mod outliers;
+mod row;
+mod steps;
+mod together;
+
+pub(super) use named::facts;
+pub use named::{Analysis, Compared, compared};
+pub(super) use row::{course, row};
