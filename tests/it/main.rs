@@ -36,6 +36,8 @@ mod program;
 mod properties;
 mod protobuf;
 mod recorded;
+mod reduce;
+mod reduce_hostile;
 mod report_page;
 mod reserved;
 mod roundtrip;

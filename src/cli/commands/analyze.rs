@@ -22,6 +22,9 @@ pub(crate) fn run(args: &AnalyzeArgs, console: &Console) -> anyhow::Result<Statu
     let mut options = args.analysis.options(args.output.is_some());
     options.several_files = args.traces.len() > 1;
     let results = input::each(&args.traces, console, |input| {
+        if let Some(option) = args.analysis.needs_events() {
+            input::require_events(&input.trace, option)?;
+        }
         input::require_device(&input.trace, options.device)?;
         input::require_window(&input.trace, &options)?;
         Ok(analysis::analyze_file(&input.label, &input.trace, &options)?)
