@@ -90,5 +90,6 @@ fn checksum(path: &Path) -> io::Result<(u64, String)> {
         sum.update(&buffer[..read]);
         length += read as u64;
     }
-    Ok((length, sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect()))
+    let digits = sum.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+    Ok((length, digits))
 }
