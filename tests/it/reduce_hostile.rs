@@ -52,7 +52,7 @@ fn read_bytes(bytes: &[u8]) -> Result<Trace, Error> {
 fn a_cut_file_is_an_error_or_known_to_be_cut() {
     let bytes = small("torch/oom.pickle.gz");
     let mut kept = 0;
-    for length in (0..bytes.len()).step_by(7) {
+    for length in (0..bytes.len()).step_by(41) {
         let Some(trace) = survives(&format!("a cut at {length}"), || read_bytes(&bytes[..length])) else {
             continue;
         };
@@ -84,7 +84,7 @@ fn a_made_up_report_is_an_error_or_is_drawn() {
     for name in ["torch/oom.pickle.gz", "torch/cnn.pickle", "emitter/gpt.msgpack"] {
         let trace = read_small(&small(name));
         let report = trace.reduced.as_ref().unwrap().report.clone();
-        let drawn = (0..600u64).into_par_iter().filter(|&round| {
+        let drawn = (0..250u64).into_par_iter().filter(|&round| {
             let mut random = Seeded(round);
             let mut changed = Trace { reduced: trace.reduced.clone(), ..Trace::default() };
             let bytes = &mut changed.reduced.as_mut().unwrap().report;
@@ -99,7 +99,7 @@ fn a_made_up_report_is_an_error_or_is_drawn() {
             }
             survives(&format!("{name}, round {round}"), || Ok(changed)).is_some()
         });
-        assert!(drawn.count() > 50, "{name}: some changes leave a report");
+        assert!(drawn.count() > 20, "{name}: some changes leave a report");
     }
 }
 
