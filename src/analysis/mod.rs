@@ -17,6 +17,7 @@ mod page;
 mod pictures;
 mod ranks;
 mod recorded;
+mod reduce;
 mod rows;
 mod whatif;
 
@@ -30,6 +31,7 @@ pub use export_table::Table;
 pub use histories::histories;
 pub use oom::oom_rows;
 pub use ranks::{Analysis, Compared, compared};
+pub use reduce::{MOST_PERCENT, Reduction, reduce};
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -89,6 +91,9 @@ pub fn analyze(path: &str, trace: &Trace, options: &Options) -> Result<TraceRepo
 /// # Errors
 /// Those of [`analyze`].
 pub fn analyze_file(path: &str, trace: &Trace, options: &Options) -> Result<Analysis> {
+    if let Some(reduced) = &trace.reduced {
+        return reduce::analysis(path, trace, reduced, options);
+    }
     let devices = chosen(trace, options.device)?;
     let analysed: Vec<_> =
         devices.par_iter().map(|device| device::analyze(trace, device, options)).collect::<Result<_>>()?;
@@ -120,6 +125,7 @@ pub fn analyze_file(path: &str, trace: &Trace, options: &Options) -> Result<Anal
         process: rows::process(&trace.process),
         devices: reports,
         findings,
+        reduced: None,
     };
     let facts = ranks::facts(path, trace, facts);
     let row = options.several_files.then(|| ranks::row(trace, &report, &facts.devices, curves, facts.rank));
@@ -145,7 +151,16 @@ pub fn stats(
     Ok(devices.par_iter().map(|device| (device.device.0, crate::rebuild::stats(trace, device, at))).collect())
 }
 
+/// Refuses a reduced recording, for what only events can tell.
+fn require_events(trace: &Trace) -> Result<()> {
+    let Some(reduced) = &trace.reduced else { return Ok(()) };
+    let what =
+        format!("a reduced recording has no events: they are in the original, {}", reduced.origin.name);
+    Err(Error::Shape { what })
+}
+
 fn chosen(trace: &Trace, device: Option<u32>) -> Result<Vec<&DeviceTrace>> {
+    require_events(trace)?;
     let chosen: Vec<_> =
         trace.devices.iter().filter(|entry| device.is_none_or(|wanted| entry.device.0 == wanted)).collect();
     if let Some(wanted) = device.filter(|_| chosen.is_empty()) {

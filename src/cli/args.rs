@@ -7,6 +7,7 @@ mod check;
 mod diff;
 mod export;
 mod oom;
+mod reduce;
 mod report;
 mod whatif;
 
@@ -33,6 +34,7 @@ pub(crate) use check::CheckArgs;
 pub(crate) use diff::DiffArgs;
 pub(crate) use export::{ExportArgs, FormatChoice};
 pub(crate) use oom::OomArgs;
+pub(crate) use reduce::ReduceArgs;
 pub(crate) use report::ReportArgs;
 pub(crate) use whatif::WhatIfArgs;
 
@@ -126,6 +128,9 @@ pub(crate) enum Command {
     /// Explain CUDA out-of-memory errors from the text of a log alone
     #[command(after_help = help::OOM)]
     Oom(OomArgs),
+    /// Keep a trace's report and what was live at its peaks, in a hundredth of the size
+    #[command(after_help = help::REDUCE)]
+    Reduce(ReduceArgs),
     /// Write the whole report as one page that a browser opens
     #[command(after_help = help::REPORT)]
     Report(ReportArgs),
@@ -204,6 +209,15 @@ impl AnalysisArgs {
             return None;
         }
         Some(self.from.unwrap_or(0)..self.to.unwrap_or(u64::MAX))
+    }
+
+    /// The option that only events can answer, if one was given.
+    pub(crate) fn needs_events(&self) -> Option<&'static str> {
+        match (self.from, self.to) {
+            (Some(_), _) => Some("--from"),
+            (None, Some(_)) => Some("--to"),
+            (None, None) => (self.group_by != GroupBy::default()).then_some("--group-by"),
+        }
     }
 
     /// The options that are not at their defaults, as they would be typed.

@@ -96,6 +96,16 @@ Examples:
   memlab info snapshot.pickle
   memlab info *.pickle --json | jq '.traces[] | {path, events}'";
 
+pub(crate) const REDUCE: &str = "\
+Keeps the report, the curves, and what was live at both peaks, at the last failure and at the end.
+The events are left out: what needs them (whatif, export, summary, convert, --from, --to, --group-by)
+refuses the small file and names the original. docs/reduce.md says more.
+
+Examples:
+  memlab reduce trace.msgpack -o small.msgpack
+  memlab analyze small.msgpack                     the same figures
+  memlab info small.msgpack                        what it was reduced from";
+
 pub(crate) const LINES: &str = "\
 Examples:
   memlab lines snapshot.pickle --top 10

@@ -19,6 +19,7 @@ use super::progress::Progress;
 use crate::analysis;
 use crate::import::{self, ReadOptions};
 use crate::model::{DeviceId, Trace};
+use crate::report::escape::terminal;
 use crate::units::{Bytes, Count};
 
 /// A trace as it came in.
@@ -163,6 +164,17 @@ pub(crate) fn keep_good<T>(results: Vec<anyhow::Result<T>>, console: &Console) -
         }
     }
     (good, status)
+}
+
+/// Refuses a reduced recording where `what` needs events, and says where these are.
+pub(crate) fn require_events(trace: &Trace, what: &str) -> anyhow::Result<()> {
+    let Some(reduced) = &trace.reduced else { return Ok(()) };
+    let origin = &reduced.origin;
+    let (name, sha256) = (terminal(&origin.name), terminal(&origin.sha256));
+    Err(refuse(
+        format!("{what} needs the events, and this is a reduced recording without them"),
+        format!("use the original: {name}, {} bytes, SHA-256 {sha256}", Count(origin.bytes)),
+    ))
 }
 
 /// Refuses a device that is not in the trace, rather than showing nothing.

@@ -32,6 +32,10 @@ pub(super) const DIMENSION: u64 = 8;
 pub(super) const SAMPLE: u64 = 96;
 /// Cost of a counter of a sample without its name.
 pub(super) const STAT: u64 = 64;
+/// Cost of an allocation in a live set.
+pub(super) const LIVE_ROW: u64 = 72;
+/// Cost of every payload byte of a reduced recording's report.
+pub(super) const REPORT_BYTE: u64 = 8;
 /// Cost of every payload byte of settings, process facts and warnings.
 pub(super) const PLAIN_BYTE: u64 = 32;
 

@@ -29,11 +29,13 @@ pub(super) enum Kind {
     Holders = 9,
     Warnings = 10,
     Samples = 11,
+    Reduced = 12,
+    Live = 13,
     Trailer = 15,
 }
 
 impl Kind {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 15] = [
         Self::Header,
         Self::Tables,
         Self::Events,
@@ -46,6 +48,8 @@ impl Kind {
         Self::Holders,
         Self::Warnings,
         Self::Samples,
+        Self::Reduced,
+        Self::Live,
         Self::Trailer,
     ];
 

@@ -68,7 +68,9 @@ fn what_python_writes_is_read() {
 #[test]
 fn every_bound_and_kind_of_the_code_stands_in_the_document() {
     use super::{MAX_CHUNK_EVENTS, MAX_DEVICES, MAX_FACTS, MAX_RAW, VERSION, budget};
-    assert!(DOCUMENT.contains("| 11 | [samples](#samples-11)"));
+    for row in ["| 11 | [samples](#samples-11)", "| 12 | [reduced](#reduced-12)", "| 13 | [live](#live-13)"] {
+        assert!(DOCUMENT.contains(row), "{row}");
+    }
     assert!(DOCUMENT.contains(&format!("`[{}, {}]`", VERSION.0, VERSION.1)));
     let budget_rule = format!("**{} MiB plus {} times the bytes", budget::FREE >> 20, budget::PER_BYTE);
     assert!(DOCUMENT.contains(&budget_rule), "{budget_rule}");
@@ -88,6 +90,8 @@ fn every_bound_and_kind_of_the_code_stands_in_the_document() {
                 budget::STAT
             ),
         ),
+        ("reduced", format!("{} × `raw_len`", budget::REPORT_BYTE)),
+        ("live", format!("{} × `count`", budget::LIVE_ROW)),
         ("settings, process, warnings", format!("{} × `raw_len`", budget::PLAIN_BYTE)),
     ] {
         assert!(DOCUMENT.contains(&format!("| {what} | {bound} |")), "{what}: {bound}");

@@ -15,10 +15,16 @@ use super::{MAX_DEVICES, VERSION};
 
 /// Writes the header.
 pub(super) fn write_header(sink: &mut Sink<'_>, trace: &Trace) -> io::Result<()> {
-    let minor = if needs_1_1(trace) { VERSION.1 } else { 0 };
+    let minor = match trace.reduced {
+        Some(_) => VERSION.1,
+        None => needs_1_1(trace).into(),
+    };
     let mut facts = MapPacker::default();
     facts.key("version").array(2).uint(VERSION.0.into()).uint(minor.into());
     facts.key("writer").text(concat!("memlab ", env!("CARGO_PKG_VERSION")));
+    if trace.reduced.is_some() {
+        facts.key("reduced").bool(true);
+    }
     sink.emit(Kind::Header, facts, MapPacker::default(), |_| 0)
 }
 
@@ -30,16 +36,18 @@ fn needs_1_1(trace: &Trace) -> bool {
         || trace.holders.iter().any(|holder| holder.events.is_some())
 }
 
-/// Checks the header. What it says beside the version is for people.
+/// Checks the header, and answers whether it says that the recording is reduced.
 ///
 /// # Errors
 /// When the major version is newer than this reader's.
-pub(super) fn check(chunk: &Chunk<'_>, warnings: &mut Warnings) -> Result<()> {
+pub(super) fn check(chunk: &Chunk<'_>, warnings: &mut Warnings) -> Result<bool> {
     let mut major = u64::from(VERSION.0);
+    let mut is_reduced = false;
     let read = read_map(chunk.facts, warnings, |key, cursor| {
         match key {
             "version" => major = read_pair(cursor)?.0,
             "writer" => _ = cursor.text()?,
+            "reduced" => is_reduced = cursor.bool()?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -47,7 +55,8 @@ pub(super) fn check(chunk: &Chunk<'_>, warnings: &mut Warnings) -> Result<()> {
     if major > VERSION.0.into() {
         return Err(Error::UnsupportedVersion { found: major, supported: VERSION.0.into() });
     }
-    read.map_err(|fault| Error::corrupt(chunk.offset, format_args!("bad header: {}", fault.what())))
+    read.map_err(|fault| Error::corrupt(chunk.offset, format_args!("bad header: {}", fault.what())))?;
+    Ok(is_reduced)
 }
 
 /// Writes the trailer. `complete` traces are closed cleanly.

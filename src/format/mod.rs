@@ -20,11 +20,13 @@ mod fields;
 mod header;
 mod holders;
 mod ids;
+mod live;
 mod marks;
 mod notes;
 mod packer;
 mod process;
 mod read;
+mod reduced;
 mod sample_rows;
 mod segments;
 mod settings;
@@ -50,7 +52,7 @@ pub use write::{WriteOptions, write};
 
 /// Newest version of the format that this module writes: major, minor; what needs less is written as less. It
 /// reads every minor version of this major.
-pub const VERSION: (u32, u32) = (1, 1);
+pub const VERSION: (u32, u32) = (1, 2);
 
 /// Most bytes that a chunk's payload may have, unpacked or as stored.
 const MAX_RAW: usize = 16 << 20;

@@ -17,10 +17,11 @@ use super::events_plan::Plan;
 use super::fields::read_map;
 use super::header::{self, Trailer};
 use super::ids::Ids;
+use super::reduced::{self, ReducedSoFar};
 use super::segments::StateSoFar;
 use super::tables::{self, TableFacts};
 use super::walk::walk;
-use super::{annotations, holders, marks, notes, process, sample_rows, segments, settings, tensors};
+use super::{annotations, holders, live, marks, notes, process, sample_rows, segments, settings, tensors};
 
 /// Whether `bytes` begin like a memlab trace of any version. Nine bytes decide.
 #[must_use]
@@ -37,7 +38,8 @@ pub fn is_trace(bytes: &[u8]) -> bool {
 ///
 /// # Errors
 /// [`Error::UnknownFormat`] when the bytes do not begin like a trace, [`Error::UnsupportedVersion`] when they
-/// are of a newer major version, [`Error::Corrupt`] when the header contradicts itself or no chunk is whole.
+/// are of a newer major version, [`Error::Corrupt`] when the header contradicts itself no chunk is whole,
+/// [`Error::Shape`] when a reduced recording lacks its report.
 pub fn read(bytes: &[u8]) -> Result<Trace> {
     if !is_trace(bytes) {
         let what = if bytes.is_empty() { "it is empty".to_owned() } else { format!("{:02x?}", start(bytes)) };
@@ -50,7 +52,7 @@ pub fn read(bytes: &[u8]) -> Result<Trace> {
     };
     context.trace.complete = found.intact && found.cut_bytes == 0;
     if first.kind == Kind::Header as u64 {
-        header::check(first, &mut context.trace.warnings)?;
+        context.reduced.is_reduced = header::check(first, &mut context.trace.warnings)?;
     }
     let end = recording_end(&found.chunks, bytes.len(), &mut context.trace);
     let mut reading = Reading::default();
@@ -66,7 +68,26 @@ pub fn read(bytes: &[u8]) -> Result<Trace> {
             damaged(&mut context.trace, chunk, fault);
         }
     }
-    Ok(reading.finish(context, end as u64, found.cut_bytes))
+    let reduced = std::mem::take(&mut context.reduced);
+    let mut trace = reading.finish(context, end as u64, found.cut_bytes);
+    if reduced.is_reduced {
+        take_reduced(reduced, &mut trace)?;
+    }
+    Ok(trace)
+}
+
+/// Gives `trace` its report. Without it, a reduced recording would pass for one in which nothing happened.
+fn take_reduced(reduced: ReducedSoFar, trace: &mut Trace) -> Result<()> {
+    let Some(whole) = reduced.whole() else {
+        let what = "this is a reduced recording, and its report is damaged or missing".to_owned();
+        return Err(Error::Shape { what });
+    };
+    if trace.event_count() > 0 {
+        let what = "this is a reduced recording, and yet it has events".to_owned();
+        return Err(Error::Shape { what });
+    }
+    trace.reduced = Some(Box::new(whole));
+    Ok(())
 }
 
 fn start(bytes: &[u8]) -> &[u8] {
@@ -82,6 +103,8 @@ pub(super) struct Context {
     pub(super) unpacker: Unpacker,
     /// Warnings that the file itself holds, so far.
     pub(super) recorded_warnings: u64,
+    /// The report that stands in place of events, so far.
+    pub(super) reduced: ReducedSoFar,
     /// Names of counters in samples, each once.
     pub(super) stat_names: BTreeSet<Arc<str>>,
 }
@@ -96,6 +119,7 @@ impl Context {
             table_budget: Budget::default(),
             unpacker: Unpacker::default(),
             recorded_warnings: 0,
+            reduced: ReducedSoFar::default(),
             stat_names: BTreeSet::new(),
         }
     }
@@ -137,6 +161,8 @@ impl<'a> Reading<'a> {
             Kind::Holders => holders::read(chunk, context),
             Kind::Warnings => notes::read(chunk, context),
             Kind::Samples => sample_rows::read(chunk, context),
+            Kind::Reduced => reduced::read(chunk, context),
+            Kind::Live => live::read(chunk, context),
             Kind::Trailer => {
                 self.trailer = Some(Trailer::read(chunk, &mut context.trace.warnings)?);
                 Ok(())

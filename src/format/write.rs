@@ -14,8 +14,8 @@ use super::codec::Codec;
 use super::packer::MapPacker;
 use super::tables_write::{Position, write_until};
 use super::{
-    MAX_CHUNK_EVENTS, annotations, events_write, header, holders, marks, notes, process, sample_rows,
-    segments, settings, tensors,
+    MAX_CHUNK_EVENTS, annotations, events_write, header, holders, live, marks, notes, process, reduced,
+    sample_rows, segments, settings, tensors,
 };
 
 /// How to write a trace.
@@ -59,6 +59,7 @@ pub fn write(trace: &Trace, options: &WriteOptions, out: &mut dyn Write) -> Resu
 
 fn write_chunks(trace: &Trace, sink: &mut Sink<'_>) -> io::Result<()> {
     header::write_header(sink, trace)?;
+    reduced::write(sink, trace)?;
     process::write(sink, &trace.process)?;
     settings::write(sink, &trace.settings)?;
     let mut written = Position::START;
@@ -66,6 +67,7 @@ fn write_chunks(trace: &Trace, sink: &mut Sink<'_>) -> io::Result<()> {
         events_write::write_device(sink, trace, device, &mut written)?;
     }
     write_until(sink, trace, &mut written, Position::end(trace))?;
+    live::write(sink, trace)?;
     annotations::write(sink, trace)?;
     marks::write(sink, &trace.marks)?;
     tensors::write(sink, &trace.tensors)?;

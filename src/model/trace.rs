@@ -1,7 +1,7 @@
 //! The trace itself.
 
 use super::{
-    Events, FrameTable, Holder, Mark, NamedTensor, PoolId, ProcessFacts, Sample, Segment, Settings,
+    Events, FrameTable, Holder, Mark, NamedTensor, PoolId, ProcessFacts, Reduced, Sample, Segment, Settings,
     StackTable, StringId, StringTable, Warnings,
 };
 
@@ -87,6 +87,8 @@ pub struct Trace {
     pub holders: Vec<Holder>,
     /// What driver and allocator said while the recording ran.
     pub samples: Vec<Sample>,
+    /// The report that stands in place of the events, where the recording was reduced.
+    pub reduced: Option<Box<Reduced>>,
     /// Faults met while reading.
     pub warnings: Warnings,
 }

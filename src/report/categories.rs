@@ -2,13 +2,13 @@
 //!
 //! Owns shapes and names, like `types`, and how people read a category and a line of them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::escape::terminal;
 use crate::units::Bytes;
 
 /// The table of categories.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CategoryTable {
     /// `named` where a census of the recorder tells some of it, else `derived`.
     pub source: String,
@@ -20,7 +20,7 @@ pub struct CategoryTable {
 }
 
 /// One category.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CategoryTableRow {
     /// `parameter`, `buffer`, `gradient`, `optimizer_state`, `activation`, `input`, `temporary`, `workspace` or
     /// `unknown`.

@@ -19,6 +19,7 @@ mod lines_table;
 mod markdown;
 mod modules_table;
 mod oom;
+mod packed;
 #[cfg(test)]
 mod picture_fixture;
 mod pictures;
@@ -53,6 +54,7 @@ pub use lines_table::lines_table;
 pub use markdown::{MarkdownOptions, markdown, picture_name};
 pub use modules_table::modules_table;
 pub use oom::{GLOSSARY, LogRow, MessageRow, OomReport, ProcessRow, oom_text};
+pub use packed::Word;
 pub use pictures::{
     FlameBox, FlameGraph, FlameKind, MapBlock, MapSegment, MapState, Pictures, SegmentMap, StepColumn,
     StepCurve,
@@ -76,8 +78,8 @@ pub use text::{text_summary, write_summary};
 pub(crate) use told::line_label;
 pub use types::{
     ByCause, DeviceReport, FindingLine, FindingRow, Four, Fragmentation, FragmentationRow, HistoryRow,
-    LineFigures, LineRow, OomRow, PinRow, PoolRow, Report, SCHEMA, SourceRow, StepRow, StepsRow, Timeline,
-    TimelineMark, TraceReport, WarningRow,
+    LineFigures, LineRow, OomRow, PinRow, PoolRow, ReducedRow, Report, SCHEMA, SourceRow, StepRow, StepsRow,
+    Timeline, TimelineMark, TraceReport, WarningRow,
 };
 pub use whatif::{
     BaselineRow, BoundsRow, ChangedLineRow, HelpRow, HelpSettingRow, LimitRow, RecommendationRow, SettingRow,

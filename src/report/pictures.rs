@@ -3,8 +3,10 @@
 //!
 //! Owns shapes only, as `types` does. None of it is part of the JSON.
 
+use serde::{Deserialize, Serialize};
+
 /// What the pictures of one device show, its timeline excepted.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Pictures {
     /// Names of the lines by rank: the order of the table of lines, whatever `--top` left of it. A line's rank is its
     /// colour, in every picture.
@@ -18,7 +20,7 @@ pub struct Pictures {
 }
 
 /// The allocator's segments at one moment: the last OOM, else the peak of reserved bytes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SegmentMap {
     /// The event after which this holds; at an OOM, the failed request itself. `None` before the first event.
     pub event: Option<u64>,
@@ -31,7 +33,7 @@ pub struct SegmentMap {
 }
 
 /// A segment. Its blocks tile it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MapSegment {
     /// First byte.
     pub address: u64,
@@ -46,11 +48,12 @@ pub struct MapSegment {
     /// Whether it is a mapped range of an expandable segment.
     pub is_expandable: bool,
     /// In address order.
+    #[serde(with = "super::packed::blocks")]
     pub blocks: Vec<MapBlock>,
 }
 
 /// A block of a segment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MapBlock {
     /// Length in bytes.
     pub bytes: u64,
@@ -63,7 +66,7 @@ pub struct MapBlock {
 }
 
 /// Whether a block is in use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum MapState {
     /// Handed out.
     InUse,
@@ -75,7 +78,7 @@ pub enum MapState {
 }
 
 /// What was live at one moment, by stack: boxes within boxes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FlameGraph {
     /// The event after which this holds; `None` before the first.
     pub event: Option<u64>,
@@ -90,7 +93,7 @@ pub struct FlameGraph {
 }
 
 /// A frame, or several in one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlameBox {
     /// How many boxes it is within.
     pub level: u32,
@@ -107,7 +110,7 @@ pub struct FlameBox {
 }
 
 /// What a box stands for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FlameKind {
     /// A line of the user's, by rank; `None` when it holds nothing itself.
     Line(Option<u32>),
@@ -119,7 +122,7 @@ pub enum FlameKind {
 }
 
 /// Steps as columns; neighbours are merged where there are very many.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct StepCurve {
     /// Steps in all.
     pub steps: u64,
@@ -131,11 +134,12 @@ pub struct StepCurve {
     pub band_ranks: Vec<u32>,
     /// `bands[b][c]`: what band `b` holds at the end of the step of column `c` that holds most then. All bands sum to
     /// that column's `end_allocated_bytes`.
+    #[serde(with = "super::packed::curves")]
     pub bands: Vec<Vec<u64>>,
 }
 
 /// One step, or several.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepColumn {
     /// Name of the first.
     pub name: String,

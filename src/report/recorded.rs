@@ -2,10 +2,10 @@
 //!
 //! Owns shapes and names, like `types`. All of it is absent from the report of a snapshot.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The table of modules.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ModulesRow {
     /// Most bytes held at the peak first.
     pub rows: Vec<ModuleRow>,
@@ -18,7 +18,7 @@ pub struct ModulesRow {
 }
 
 /// One module.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ModuleRow {
     /// Qualified name.
     pub module: String,
@@ -36,7 +36,7 @@ pub struct ModuleRow {
 }
 
 /// A source position.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlaceRow {
     /// File as recorded.
     pub file: Option<String>,
@@ -47,7 +47,7 @@ pub struct PlaceRow {
 }
 
 /// Figures of a module in a phase.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseRow {
     /// Bytes live when allocated bytes peak.
     pub held_at_peak_bytes: u64,
@@ -58,7 +58,7 @@ pub struct PhaseRow {
 }
 
 /// What the censuses say.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CensusRow {
     /// How many there were.
     pub count: u64,
@@ -79,7 +79,7 @@ pub struct CensusRow {
 }
 
 /// Live bytes by kind at the moments of interest.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CategoriesRow {
     /// When allocated bytes peak.
     pub at_peak: Vec<CategoryRow>,
@@ -90,7 +90,7 @@ pub struct CategoriesRow {
 }
 
 /// Live allocations of one kind.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CategoryRow {
     /// `parameter`, `gradient`, ...; `unknown` for what no census names.
     pub kind: String,
@@ -103,7 +103,7 @@ pub struct CategoryRow {
 }
 
 /// A named allocation.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct TensorRow {
     /// Qualified name; empty when it has none.
     pub name: String,
@@ -128,7 +128,7 @@ pub struct TensorRow {
 }
 
 /// Someone who keeps an allocation alive.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct HolderRow {
     /// The chain of references.
     pub path: String,
@@ -145,7 +145,7 @@ pub struct HolderRow {
 }
 
 /// What lies outside the allocator: device memory that is neither free nor reserved by it.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct OutsideRow {
     /// Samples of driver and allocator.
     pub samples: u64,
@@ -166,7 +166,7 @@ pub struct OutsideRow {
 }
 
 /// One point of the series.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct OutsidePointRow {
     /// The event before it, when that is known.
     pub event: Option<u64>,
@@ -177,7 +177,7 @@ pub struct OutsidePointRow {
 }
 
 /// The rebuilt counters against those that PyTorch stated while it ran.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SelfCheckRow {
     /// Samples compared.
     pub samples: u64,
@@ -190,7 +190,7 @@ pub struct SelfCheckRow {
 }
 
 /// A counter that differs.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct DifferenceRow {
     /// The event after which it was compared; `null` before the first.
     pub event: Option<u64>,

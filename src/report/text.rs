@@ -105,9 +105,9 @@ fn device_name(device: &DeviceReport) -> String {
 fn file_warnings(trace: &TraceReport, style: Style) -> Vec<String> {
     let mut lines: Vec<String> =
         verdict::trace_caveats(trace).iter().map(|text| warning(text, style)).collect();
-    if !trace.warnings.is_empty() {
-        let total = trace.warnings.iter().fold(0u64, |sum, warning| sum.saturating_add(warning.count));
-        let kinds: Vec<_> = trace.warnings.iter().map(|warning| terminal(&warning.kind)).collect();
+    if verdict::faults(trace).next().is_some() {
+        let total = verdict::faults(trace).fold(0u64, |sum, warning| sum.saturating_add(warning.count));
+        let kinds: Vec<_> = verdict::faults(trace).map(|warning| terminal(&warning.kind)).collect();
         lines.push(warning(&format!("{} faults in the file ({})", Count(total), kinds.join(", ")), style));
     }
     lines

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::categories::CategoryTable;
+use super::packed::{self, Word};
 use super::recorded::{CensusRow, ModulesRow, OutsideRow, SelfCheckRow};
 
 /// Version of the JSON that memlab prints.
@@ -23,12 +24,13 @@ pub struct Report {
 }
 
 /// One input file.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TraceReport {
     /// Path as given.
     pub path: String,
     /// `memlab-trace` or `torch-snapshot`.
-    pub format: &'static str,
+    #[serde(deserialize_with = "packed::word")]
+    pub format: Word,
     /// Events on all devices.
     pub events: u64,
     /// Whether the file is whole.
@@ -43,10 +45,30 @@ pub struct TraceReport {
     pub devices: Vec<DeviceReport>,
     /// Rules that fired.
     pub findings: Vec<FindingRow>,
+    /// What was reduced, where the file is a reduced recording.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reduced: Option<ReducedRow>,
+}
+
+/// What a reduced recording was made from. Its figures are those of the original.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReducedRow {
+    /// Name of the original's file, without folders.
+    pub name: String,
+    /// What kind of file that was.
+    pub format: String,
+    /// Its length as it was stored.
+    pub bytes: u64,
+    /// Events on all devices.
+    pub events: u64,
+    /// SHA-256 of the file, in hexadecimal digits.
+    pub sha256: String,
+    /// What reduced it.
+    pub reduced_by: String,
 }
 
 /// A counted fault.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WarningRow {
     /// Stable name.
     pub kind: String,
@@ -70,7 +92,7 @@ pub struct Four<T> {
 }
 
 /// One device of one file.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DeviceReport {
     /// Index.
     pub device: u32,
@@ -134,7 +156,7 @@ pub struct DeviceReport {
 }
 
 /// How much of the beginning is known.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct HistoryRow {
     /// Nothing was live or reserved before the first event.
     pub from_the_start: bool,
@@ -147,7 +169,7 @@ pub struct HistoryRow {
 }
 
 /// Fragmentation at the three moments of interest.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FragmentationRow {
     /// When reserved bytes peak.
     pub at_peak: Fragmentation,
@@ -160,7 +182,7 @@ pub struct FragmentationRow {
 /// Where the reserved bytes are at one moment. `requested + rounding = allocated`;
 /// `allocated + pending_free = active`; `active + releasable + stranded = reserved`. `by_cause` is another view
 /// of the same bytes.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Fragmentation {
     /// The event after which this holds; `null` before the first event.
     pub event: Option<u64>,
@@ -197,7 +219,7 @@ pub struct Fragmentation {
 }
 
 /// Reserved minus requested bytes by cause. All of them together are exactly that difference.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByCause {
     /// Blocks in use are larger than what was asked for.
     pub rounding_bytes: u64,
@@ -229,7 +251,7 @@ impl ByCause {
 }
 
 /// A line whose live blocks pin stranded bytes.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PinRow {
     /// File of the line; `null` when the pinning blocks have no user line.
     pub file: Option<String>,
@@ -249,7 +271,7 @@ pub struct PinRow {
 }
 
 /// Figures of a line or of the remainder.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LineFigures {
     /// Bytes live when allocated bytes peak.
     pub held_at_peak_bytes: u64,
@@ -266,7 +288,7 @@ pub struct LineFigures {
 }
 
 /// One row of the line table. For `--group-by` other than `line` the fields that do not apply are `null`.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LineRow {
     /// File as recorded.
     pub file: Option<String>,
@@ -292,7 +314,7 @@ pub struct LineRow {
 }
 
 /// Source text around a line of the table.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceRow {
     /// Where it was found, below the folder that was named.
     pub file: String,
@@ -323,7 +345,7 @@ impl LineRow {
 }
 
 /// A failed request and why it failed.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct OomRow {
     /// Event number.
     pub event: u64,
@@ -369,7 +391,7 @@ pub struct OomRow {
 }
 
 /// Steps found in the trace.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct StepsRow {
     /// `marks`, `annotations`, `detected` or `none`.
     pub source: String,
@@ -380,7 +402,7 @@ pub struct StepsRow {
 }
 
 /// One step.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepRow {
     /// As recorded, or the step's number.
     pub name: String,
@@ -401,14 +423,15 @@ pub struct StepRow {
 }
 
 /// Reserved memory of one (stream, pool, kind) at the peak of reserved bytes.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PoolRow {
     /// Stream, raw pointer value; 0 is the default stream.
     pub stream: u64,
     /// Pool id, two numbers; `[0, 0]` is the default pool.
     pub pool: (u64, u64),
     /// `small` or `large`.
-    pub kind: &'static str,
+    #[serde(deserialize_with = "packed::word")]
+    pub kind: Word,
     /// Number of segments.
     pub segments: u64,
     /// Held from the driver.
@@ -422,12 +445,13 @@ pub struct PoolRow {
 }
 
 /// A rule that fired.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FindingRow {
     /// Rule name of the contract.
     pub rule: String,
     /// `error`, `warning` or `info`.
-    pub severity: &'static str,
+    #[serde(deserialize_with = "packed::word")]
+    pub severity: Word,
     /// One sentence.
     pub title: String,
     /// Bytes concerned.
@@ -443,7 +467,7 @@ pub struct FindingRow {
 }
 
 /// A line named by a finding.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FindingLine {
     /// File.
     pub file: String,
@@ -457,23 +481,28 @@ pub struct FindingLine {
 
 /// What the timeline shows: at every sample, the bytes of each band and of the totals. Samples are chosen so
 /// that every pixel column keeps its first, last, lowest and highest total (M4), so no peak is smoothed away.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Timeline {
     /// Whether `x` is in microseconds since the first event (true) or in events (false).
     pub x_is_time: bool,
     /// Position of each sample, ascending.
+    #[serde(with = "packed::curve")]
     pub x: Vec<u64>,
     /// Names of the bands, bottom first: the top lines, then "other lines", then "no line known".
     pub band_names: Vec<String>,
     /// Ranks of the lines behind the bands, the two remainders left out: a band's colour. Empty: their order.
     pub band_ranks: Vec<u32>,
     /// `bands[b][s]`: allocated bytes of band `b` at sample `s`; all bands sum to `allocated[s]`.
+    #[serde(with = "packed::curves")]
     pub bands: Vec<Vec<u64>>,
     /// Allocated bytes at each sample.
+    #[serde(with = "packed::curve")]
     pub allocated: Vec<u64>,
     /// Active bytes at each sample.
+    #[serde(with = "packed::curve")]
     pub active: Vec<u64>,
     /// Reserved bytes at each sample.
+    #[serde(with = "packed::curve")]
     pub reserved: Vec<u64>,
     /// Largest possible extent of `x`.
     pub x_end: u64,
@@ -485,16 +514,18 @@ pub struct Timeline {
     /// Moments to mark.
     pub marks: Vec<TimelineMark>,
     /// Why reserved bytes are not requested ones, at the same samples.
+    #[serde(with = "packed::causes")]
     pub by_cause: Vec<ByCause>,
 }
 
 /// A moment to mark in the timeline.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TimelineMark {
     /// Position.
     pub x: u64,
     /// `peak`, `oom` or `step`.
-    pub kind: &'static str,
+    #[serde(deserialize_with = "packed::word")]
+    pub kind: Word,
     /// Text for people.
     pub label: String,
 }

@@ -3,8 +3,9 @@
 //! Owns the wording that the terminal summary and the Markdown page share. Returns raw text: whoever prints
 //! it escapes it. Decides nothing about memory: verdicts, findings and remedies arrive finished.
 
+use super::escape::terminal;
 use super::told;
-use super::types::{DeviceReport, Fragmentation, OomRow, TraceReport};
+use super::types::{DeviceReport, Fragmentation, OomRow, TraceReport, WarningRow};
 use crate::units::{Bytes, Count, percent};
 
 /// What happened on `device`, in one line.
@@ -70,7 +71,16 @@ pub(super) fn trace_caveats(trace: &TraceReport) -> Vec<String> {
     if !trace.complete {
         caveats.push("the file is not whole: the figures cover what could be read".to_owned());
     }
+    if let Some(reduced) = &trace.reduced {
+        let (events, name) = (Count(reduced.events), terminal(&reduced.name));
+        caveats.push(format!("a reduced recording: its {events} events are in the original, {name}"));
+    }
     caveats
+}
+
+/// Faults met in the file. That it is reduced is none: [`trace_caveats`] says it.
+pub(super) fn faults(trace: &TraceReport) -> impl Iterator<Item = &WarningRow> {
+    trace.warnings.iter().filter(|warning| trace.reduced.is_none() || warning.kind != "reduced")
 }
 
 /// What the reader must know before trusting the figures of `device`.

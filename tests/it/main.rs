@@ -37,6 +37,8 @@ mod properties;
 mod protobuf;
 mod ranks;
 mod recorded;
+mod reduce;
+mod reduce_hostile;
 mod report_page;
 mod reserved;
 mod roundtrip;

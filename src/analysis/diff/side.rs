@@ -194,7 +194,7 @@ pub fn report_in(bytes: &[u8]) -> Option<Value> {
 }
 
 impl DiffSide {
-    /// Analyses `trace`; with `with_pictures` also the curves.
+    /// Analyses `trace`; with `with_pictures` also the curves. A reduced recording counts as the report that it is.
     ///
     /// # Errors
     /// Those of [`analyze_file`].
@@ -213,7 +213,11 @@ impl DiffSide {
         report.findings.retain(|finding| device.is_none_or(|device| finding.device == device));
         let value =
             serde_json::to_value(&report).map_err(|error| Error::Shape { what: error.to_string() })?;
-        Ok(Self { path: path.to_owned(), report: read(&value)?, of_trace: Some(of_trace) })
+        Ok(Self {
+            path: path.to_owned(),
+            report: read(&value)?,
+            of_trace: trace.reduced.is_none().then_some(of_trace),
+        })
     }
 
     /// Reads `report`, which [`report_in`] found; of several traces the one called like `other`, the path of the

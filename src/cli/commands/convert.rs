@@ -28,7 +28,10 @@ enum Target {
 pub(crate) fn run(args: &ConvertArgs, console: &Console) -> anyhow::Result<Status> {
     let target = target(&args.output, args.codec)?;
     let mut pending = Pending::create(&args.output, args.force)?;
-    let input = input::one(&args.input, console, Ok)?;
+    let input = input::one(&args.input, console, |input| {
+        input::require_events(&input.trace, "convert")?;
+        Ok(input)
+    })?;
     for warning in input.trace.warnings.iter() {
         console.warning(&input.label, &warning.text, warning.count);
     }

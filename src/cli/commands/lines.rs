@@ -17,6 +17,9 @@ pub(crate) fn run(args: &LinesArgs, console: &Console) -> anyhow::Result<Status>
         options.top = None;
     }
     let trace = input::one(&args.trace, console, |input| {
+        if let Some(option) = args.analysis.needs_events() {
+            input::require_events(&input.trace, option)?;
+        }
         input::require_device(&input.trace, options.device)?;
         input::require_window(&input.trace, &options)?;
         Ok(analysis::analyze(&input.label, &input.trace, &options)?)

@@ -10,6 +10,7 @@ mod generate;
 mod info;
 mod lines;
 mod oom;
+mod reduce;
 mod report;
 mod run;
 mod summary;
@@ -31,6 +32,7 @@ pub(crate) fn run(command: Command, console: &Console) -> anyhow::Result<Status>
         Command::Info(args) => info::run(&args, console),
         Command::Lines(args) => lines::run(&args, console),
         Command::Oom(args) => oom::run(&args, console),
+        Command::Reduce(args) => reduce::run(&args, console),
         Command::Report(args) => report::run(&args, console),
         Command::Run(args) => run::run(&args),
         Command::Summary(args) => summary::run(&args, console),

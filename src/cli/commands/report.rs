@@ -22,6 +22,9 @@ pub(crate) fn run(args: &ReportArgs, console: &Console) -> anyhow::Result<Status
         options.page = Some(Budget(detail.0));
     }
     let (mut trace, pages) = input::one(&args.trace, console, |input| {
+        if let Some(option) = args.analysis.needs_events() {
+            input::require_events(&input.trace, option)?;
+        }
         input::require_device(&input.trace, options.device)?;
         input::require_window(&input.trace, &options)?;
         let analysis = analysis::analyze_file(&input.label, &input.trace, &options)?;

@@ -13,6 +13,7 @@ use crate::report::{self, SCHEMA};
 /// Runs the command.
 pub(crate) fn run(args: &SummaryArgs, console: &Console) -> anyhow::Result<Status> {
     let (label, warnings, stats) = input::one(&args.trace, console, |input| {
+        input::require_events(&input.trace, "summary")?;
         input::require_device(&input.trace, args.device)?;
         input::require_event(&input.trace, args.device, args.at)?;
         let stats = analysis::stats(&input.trace, args.device, args.at)?;

@@ -140,13 +140,11 @@ fn devices(page: &mut Page, trace: &TraceReport, pictures: bool) {
 }
 
 fn warnings(page: &mut Page, trace: &TraceReport) {
-    if trace.warnings.is_empty() {
+    if verdict::faults(trace).next().is_none() {
         return;
     }
     page.heading(2, "Faults in the file");
-    let rows: Vec<_> = trace
-        .warnings
-        .iter()
+    let rows: Vec<_> = verdict::faults(trace)
         .map(|warning| vec![Count(warning.count).to_string(), code(&warning.kind), prose(&warning.text)])
         .collect();
     page.table(&["count", "kind", "meaning"], 1, &rows, &[], 4_000);

@@ -1,6 +1,6 @@
 //! Shapes of `memlab whatif --json`. Keys are a contract; see `docs/whatif.md`.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Answer of a what-if replay on one device.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -104,7 +104,7 @@ pub struct BoundsRow {
 }
 
 /// What to do.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RecommendationRow {
     /// Configuration to use; `null` for leaving things as they are.
     pub conf: Option<String>,
@@ -115,7 +115,7 @@ pub struct RecommendationRow {
 }
 
 /// The short form that stands in a report: other settings replayed.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct HelpRow {
     /// Whether replaying the recorded settings gives the recording to the byte.
     pub exact: bool,
@@ -128,7 +128,7 @@ pub struct HelpRow {
 }
 
 /// A setting in a report.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct HelpSettingRow {
     /// Configuration text.
     pub conf: String,

@@ -82,6 +82,9 @@ fn analyzed(
     options.several_files = paths.len() > 1;
     let budget = Budget::new(args.memory_budget.map(|bytes| bytes.0));
     let results = input::within(paths, &budget, console, |place, input| {
+        if let Some(option) = args.analysis.needs_events() {
+            input::require_events(&input.trace, option)?;
+        }
         input::require_device(&input.trace, options.device)?;
         input::require_window(&input.trace, &options)?;
         let mut analysis = analysis::analyze_file(&input.label, &input.trace, &options)?;

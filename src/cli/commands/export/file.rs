@@ -23,18 +23,23 @@ const SPEEDSCOPE_PROFILES: [Profile; 2] = [Profile::Peak, Profile::Total];
 /// Runs the command.
 pub(super) fn run(args: &ExportArgs, target: Target, console: &Console) -> anyhow::Result<Status> {
     if is_standard_output(&args.output) {
-        let input = input::one(&args.trace, console, Ok)?;
+        let input = input::one(&args.trace, console, with_events)?;
         let devices = devices(&input, args, target)?;
         console.stream(|out| write(&input, &devices, args, target, out))?;
         return Ok(Status::Done);
     }
     let mut pending = Pending::create(&args.output, args.force)?;
-    let input = input::one(&args.trace, console, Ok)?;
+    let input = input::one(&args.trace, console, with_events)?;
     let devices = devices(&input, args, target)?;
     write(&input, &devices, args, target, pending.writer())
         .with_context(|| format!("failed to write {}", shown(&args.output)))?;
     console.wrote(&args.output, pending.commit()?);
     Ok(Status::Done)
+}
+
+fn with_events(input: Input) -> anyhow::Result<Input> {
+    input::require_events(&input.trace, "export")?;
+    Ok(input)
 }
 
 /// The devices to write, after making sure that one of them has what `--what` asks for. A snapshot is the recording

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::cli::input::Input;
 use crate::model::{
-    Action, BlockState, DeviceTrace, MarkKind, NO_TIME, ProcessFacts, SettingValue, Settings, Trace,
+    Action, BlockState, DeviceTrace, MarkKind, NO_TIME, ProcessFacts, Reduced, SettingValue, Settings, Trace,
 };
 use crate::report::WarningRow;
 
@@ -31,7 +31,33 @@ pub(super) struct FileFacts {
     pub holders: u64,
     pub samples: u64,
     pub devices: Vec<DeviceRow>,
+    /// Of a reduced recording: what it was made from, and what it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reduced: Option<ReducedFacts>,
     pub warnings: Vec<WarningRow>,
+}
+
+/// What a reduced recording was made from, and what was live at its moments.
+#[derive(Debug, Serialize)]
+pub(super) struct ReducedFacts {
+    pub name: String,
+    pub format: String,
+    pub bytes: u64,
+    pub events: u64,
+    pub sha256: String,
+    pub reduced_by: String,
+    pub live: Vec<LiveFacts>,
+}
+
+/// What was live on a device at a moment.
+#[derive(Debug, Serialize)]
+pub(super) struct LiveFacts {
+    pub device: u32,
+    pub moment: String,
+    /// The event after which that is; `null` before the first.
+    pub event: Option<u64>,
+    pub allocations: u64,
+    pub bytes: u64,
 }
 
 /// One device of a file.
@@ -92,8 +118,29 @@ impl FileFacts {
             holders: trace.holders.len() as u64,
             samples: trace.samples.len() as u64,
             devices: trace.devices.iter().map(|device| device_row(trace, device)).collect(),
+            reduced: trace.reduced.as_deref().map(reduced_facts),
             warnings: trace.warnings.iter().map(row).collect(),
         }
+    }
+}
+
+fn reduced_facts(reduced: &Reduced) -> ReducedFacts {
+    let origin = reduced.origin.clone();
+    let live = reduced.live.iter().flat_map(|set| {
+        set.moments.iter().enumerate().map(|(place, moment)| {
+            let (allocations, bytes) = set.totals(place);
+            let (device, event) = (set.device.0, moment.event);
+            LiveFacts { device, moment: moment.name.clone(), event, allocations, bytes }
+        })
+    });
+    ReducedFacts {
+        name: origin.name,
+        format: origin.format,
+        bytes: origin.bytes,
+        events: origin.events,
+        sha256: origin.sha256,
+        reduced_by: origin.reduced_by,
+        live: live.collect(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::facts::{DeviceRow, FileFacts, SegmentsRow};
+use super::facts::{DeviceRow, FileFacts, ReducedFacts, SegmentsRow};
 use crate::report::escape::terminal;
 use crate::units::{Bytes, Count, duration_us};
 
@@ -31,6 +31,7 @@ pub(super) fn text(file: &FileFacts) -> String {
     if !counted.is_empty() {
         add("also", counted.join(", "));
     }
+    lines.extend(file.reduced.iter().flat_map(reduced_lines));
     lines.extend(pairs("process", &file.process));
     lines.extend(pairs("settings", &file.settings));
     lines.extend(file.devices.iter().flat_map(device_lines));
@@ -40,6 +41,32 @@ pub(super) fn text(file: &FileFacts) -> String {
         lines.push(format!("  warning: {}{times}", terminal(&warning.text)));
     }
     lines.join("\n") + "\n"
+}
+
+fn reduced_lines(reduced: &ReducedFacts) -> Vec<String> {
+    let mut lines = vec![
+        format!("  reduced from {}", terminal(&reduced.name)),
+        format!(
+            "    {}, {}, {} events, by {}",
+            terminal(&reduced.format),
+            Bytes(reduced.bytes),
+            Count(reduced.events),
+            terminal(&reduced.reduced_by)
+        ),
+        format!("    SHA-256 {}", terminal(&reduced.sha256)),
+    ];
+    lines.extend(reduced.live.iter().map(|live| {
+        let event =
+            live.event.map_or("before the first event".to_owned(), |event| format!("event {}", Count(event)));
+        format!(
+            "    device {}, {}, {event}: {} live in {}",
+            live.device,
+            terminal(&live.moment),
+            Bytes(live.bytes),
+            plural(live.allocations, "block")
+        )
+    }));
+    lines
 }
 
 fn pairs(title: &str, pairs: &BTreeMap<String, Value>) -> Vec<String> {
