@@ -46,7 +46,8 @@ impl<'a> Exporter<'a> {
         tables::write_table(table.schema(), format, output, &mut |sink| self.fill(table, sink))
     }
 
-    fn fill(&self, table: Table, sink: &mut Sink<'_>) -> Result<()> {
+    /// Hands the pieces of `table` to `sink`.
+    pub(super) fn fill(&self, table: Table, sink: &mut Sink<'_>) -> Result<()> {
         let Self { trace, device, history, grouping, .. } = self;
         let source = self.source();
         match table {
@@ -149,7 +150,7 @@ impl<'a> Exporter<'a> {
     }
 
     /// Faults of the file, and of this device.
-    fn warnings(&self) -> (Warnings, Warnings) {
+    pub(super) fn warnings(&self) -> (Warnings, Warnings) {
         let (mut of_file, mut of_device) = (self.trace.warnings.clone(), self.history.warnings.clone());
         recorded::is_whole(self.trace, &mut of_file);
         if let Some(check) = self.self_check() {
@@ -163,7 +164,13 @@ impl<'a> Exporter<'a> {
         recorded::self_check(&readings)
     }
 
-    fn is_complete(&self) -> bool {
+    /// The device's index.
+    pub(super) fn device_index(&self) -> u32 {
+        self.device.device.0
+    }
+
+    /// Whether the recording is whole, as far as file, recorder and counters tell.
+    pub(super) fn is_complete(&self) -> bool {
         let is_whole = recorded::is_whole(self.trace, &mut Warnings::default());
         let is_missing = self.self_check().is_some_and(|check| check.missing_allocations > 0);
         self.trace.complete && is_whole && !is_missing

@@ -5,6 +5,7 @@
 //! draws nothing itself, but for the few lines of `info`, which say what a file holds.
 
 mod args;
+mod bounded;
 mod color;
 mod commands;
 mod console;
