@@ -33,7 +33,7 @@ import sys, time
 import duckdb
 views, query = sys.argv[1:]
 database = duckdb.connect()
-database.execute("SET threads = 2")
+database.execute("SET threads = 2; SET enable_progress_bar = false")
 database.execute(views)
 started = time.perf_counter()
 rows = len(database.sql(query).fetchall())
