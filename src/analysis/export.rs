@@ -12,8 +12,8 @@ use crate::model::{DeviceTrace, Trace, Warnings};
 use crate::rebuild::{History, Moment, State, rebuild};
 use crate::report::SelfCheckRow;
 use crate::tables::{
-    self, CategoryFigures, FragmentationEntry, FrameSource, GroupBy, Grouping, OomEntry, PoolUse, Purposes,
-    Sink, StackHashes, StepTable, TableFormat,
+    self, Categories, CategoryFigures, FragmentationEntry, FrameSource, GroupBy, Grouping, Names, OomEntry,
+    Phases, PoolUse, Purposes, Sink, StackHashes, StepTable, TableFormat,
 };
 
 use super::{Table, device as analysed, export_rows as rows, recorded};
@@ -27,6 +27,15 @@ pub struct Exporter<'a> {
     grouping: Grouping,
     hashes: StackHashes,
     steps: OnceCell<StepTable>,
+    purposes: OnceCell<KnownPurposes>,
+}
+
+/// What allocations are for: several tables ask.
+#[derive(Debug)]
+struct KnownPurposes {
+    phases: Phases,
+    names: Option<Names>,
+    categories: Categories,
 }
 
 impl<'a> Exporter<'a> {
@@ -35,7 +44,9 @@ impl<'a> Exporter<'a> {
     pub fn new(trace: &'a Trace, device: &'a DeviceTrace) -> Self {
         let history = rebuild(trace, device);
         let grouping = Grouping::build(trace, device, &history, GroupBy::Line);
-        Self { trace, device, history, grouping, hashes: StackHashes::of(trace), steps: OnceCell::new() }
+        let hashes = StackHashes::of(trace);
+        let (steps, purposes) = (OnceCell::new(), OnceCell::new());
+        Self { trace, device, history, grouping, hashes, steps, purposes }
     }
 
     /// Writes `table` as `format` to `output`; the same trace gives the same bytes.
@@ -99,14 +110,17 @@ impl<'a> Exporter<'a> {
     /// Calls `look` with what allocations are for.
     fn with_purposes<T>(&self, look: impl FnOnce(Purposes<'_>) -> T) -> T {
         let Self { trace, device, history, grouping, .. } = self;
-        let phases = tables::phases(trace, device, history, grouping);
-        let names = tables::names(trace, device, history);
-        let categories = tables::categories(trace, device, history, &phases, names.as_ref());
+        let known = self.purposes.get_or_init(|| {
+            let phases = tables::phases(trace, device, history, grouping);
+            let names = tables::names(trace, device, history);
+            let categories = tables::categories(trace, device, history, &phases, names.as_ref());
+            KnownPurposes { phases, names, categories }
+        });
         look(Purposes {
             steps: self.steps(),
-            phases: &phases,
-            categories: &categories,
-            names: names.as_ref(),
+            phases: &known.phases,
+            categories: &known.categories,
+            names: known.names.as_ref(),
         })
     }
 

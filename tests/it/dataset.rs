@@ -67,7 +67,10 @@ fn every_rank_of_a_folder_has_its_tables_and_they_are_those_of_a_single_export()
     let told = manifest(&sandbox);
     assert_eq!(ranks(&told), [("run7".to_owned(), 0), ("run7".to_owned(), 11)]);
     let entry = &told["ranks"][1];
-    assert_eq!((&entry["path"], &entry["folder"]), (&"run7/rank11.pickle".into(), &"job=run7/rank=11".into()));
+    assert_eq!(
+        (&entry["path"], &entry["folder"]),
+        (&"run7/rank11.pickle".into(), &"job=run7/rank=11".into())
+    );
     assert_eq!((entry["events"].as_u64(), entry["devices"][0].as_u64()), (Some(382), Some(0)));
     assert_eq!(entry["tables"].as_array().unwrap().len(), TABLES.len());
     assert_eq!((told["schema"].as_u64(), told["tables_schema"].as_u64()), (Some(1), Some(1)));
@@ -119,9 +122,11 @@ fn ranks_are_added_but_replaced_only_by_force() {
     assert!(sandbox.path("fleet/job=other%20job/rank=0/lines.parquet").exists());
     let jobs = ["other job", "run7", "run7"];
     assert_eq!(ranks(&manifest(&sandbox)).iter().map(|(job, _)| job.as_str()).collect::<Vec<_>>(), jobs);
-    assert!(fs::read_dir(sandbox.path("fleet")).unwrap().all(|entry| {
-        !entry.unwrap().file_name().to_string_lossy().starts_with('.')
-    }));
+    assert!(
+        fs::read_dir(sandbox.path("fleet"))
+            .unwrap()
+            .all(|entry| { !entry.unwrap().file_name().to_string_lossy().starts_with('.') })
+    );
 }
 
 #[test]

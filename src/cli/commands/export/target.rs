@@ -66,7 +66,10 @@ fn check(args: &ExportArgs, target: Target) -> anyhow::Result<()> {
     let is_text = matches!(target, Target::Folded | Target::Speedscope | Target::Chrome);
     let has_stacks = matches!(target, Target::Folded | Target::Speedscope | Target::Pprof);
     if args.partition && target != Target::Parquet {
-        return Err(refuse("a dataset is of Parquet files", "add --format parquet, or leave out --partition"));
+        return Err(refuse(
+            "a dataset is of Parquet files",
+            "add --format parquet, or leave out --partition",
+        ));
     }
     if args.traces.len() > 1 && !args.partition {
         return Err(refuse("one export is of one trace", "add --partition for a dataset of several ranks"));

@@ -27,7 +27,10 @@ pub(super) fn files(given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
             .with_context(|| format!("cannot look for recordings in {}", shown(path)))?;
         if files.len() == before {
             let message = format!("there is no recording in {}", shown(path));
-            return Err(refuse(message, format!("in a folder, files that end in {} are", ENDINGS.join(", "))));
+            return Err(refuse(
+                message,
+                format!("in a folder, files that end in {} are", ENDINGS.join(", ")),
+            ));
         }
     }
     Ok(files)

@@ -3,6 +3,7 @@
 //! Owns its keys and how the entries of earlier calls are kept. Readers of datasets pass over names that begin with
 //! an underscore.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -113,7 +114,8 @@ impl Manifest {
     /// With `placed` in place of entries of the same folder, and `failed` as the last call's failures.
     pub(super) fn with(self, placed: Vec<RankEntry>, failed: Vec<FailureEntry>) -> Self {
         let mut ranks = self.ranks;
-        ranks.retain(|old| placed.iter().all(|new| new.folder != old.folder));
+        let replaced: BTreeSet<&str> = placed.iter().map(|new| new.folder.as_str()).collect();
+        ranks.retain(|old| !replaced.contains(old.folder.as_str()));
         ranks.extend(placed);
         ranks.sort_by(|a, b| (&a.job, a.rank).cmp(&(&b.job, b.rank)));
         Self::of(ranks, failed)
@@ -159,8 +161,7 @@ mod tests {
         let second = Manifest::read(folder.path()).unwrap();
         assert_eq!(second.failed.len(), 1);
         let second = second.with(vec![entry("b", 0, "new")], Vec::new());
-        let told: Vec<_> =
-            second.ranks.iter().map(|e| (e.job.as_str(), e.rank, e.path.as_str())).collect();
+        let told: Vec<_> = second.ranks.iter().map(|e| (e.job.as_str(), e.rank, e.path.as_str())).collect();
         assert_eq!(told, [("a", 2, "kept"), ("a", 11, "kept"), ("b", 0, "new")]);
         assert!(second.failed.is_empty());
     }

@@ -78,9 +78,7 @@ impl Staging {
         }
         let old = made.with_extension("old");
         fs::rename(target, &old).with_context(told)?;
-        fs::rename(made, target)
-            .inspect_err(|_| drop(fs::rename(&old, target)))
-            .with_context(told)
+        fs::rename(made, target).inspect_err(|_| drop(fs::rename(&old, target))).with_context(told)
     }
 }
 
