@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread::ScopedJoinHandle;
 
 use super::console::Console;
 use super::input::{self, Input};
@@ -45,7 +46,7 @@ fn in_turn<T: Send>(count: usize, most: usize, work: impl Fn(usize) -> T + Sync)
     };
     let mut results: Vec<(usize, T)> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..most.clamp(1, count.max(1))).map(|_| scope.spawn(worker)).collect();
-        let done = workers.into_iter().map(|worker| worker.join());
+        let done = workers.into_iter().map(ScopedJoinHandle::join);
         done.flat_map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     });
     results.sort_by_key(|(place, _)| *place);

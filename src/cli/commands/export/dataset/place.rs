@@ -76,7 +76,9 @@ impl Staging {
         if !target.exists() {
             return fs::rename(made, target).with_context(told);
         }
-        let old = made.with_extension("old");
+        let mut name = made.file_name().unwrap_or_default().to_owned();
+        name.push(".old");
+        let old = self.folder.path().join(name);
         fs::rename(target, &old).with_context(told)?;
         fs::rename(made, target).inspect_err(|_| drop(fs::rename(&old, target))).with_context(told)
     }

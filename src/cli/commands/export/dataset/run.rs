@@ -128,14 +128,12 @@ fn place_all(
 
 /// Refuses a second file of the same rank: which one is right cannot be known.
 fn first_of_its_rank(taken: &mut BTreeMap<String, String>, entry: &RankEntry) -> anyhow::Result<()> {
-    match taken.get(&entry.folder) {
-        Some(other) => Err(refuse(
+    if let Some(other) = taken.get(&entry.folder) {
+        return Err(refuse(
             format!("{} is rank {} of job {}, and so is {other}", entry.path, entry.rank, entry.job),
             "files of one call need ranks of their own; other jobs go into calls with another --job",
-        )),
-        None => {
-            taken.insert(entry.folder.clone(), entry.path.clone());
-            Ok(())
-        }
+        ));
     }
+    taken.insert(entry.folder.clone(), entry.path.clone());
+    Ok(())
 }
