@@ -12,8 +12,8 @@ use crate::model::{DeviceTrace, Trace, Warnings};
 use crate::rebuild::{History, Moment, State, rebuild};
 use crate::report::SelfCheckRow;
 use crate::tables::{
-    self, CategoryFigures, FragmentationEntry, FrameSource, GroupBy, Grouping, OomEntry, PoolUse, Purposes,
-    Sink, StackHashes, StepTable, TableFormat,
+    self, Categories, CategoryFigures, FragmentationEntry, FrameSource, GroupBy, Grouping, Names, OomEntry,
+    Phases, PoolUse, Purposes, Sink, StackHashes, StepTable, TableFormat,
 };
 
 use super::{Table, device as analysed, export_rows as rows, recorded};
@@ -27,6 +27,15 @@ pub struct Exporter<'a> {
     grouping: Grouping,
     hashes: StackHashes,
     steps: OnceCell<StepTable>,
+    purposes: OnceCell<KnownPurposes>,
+}
+
+/// What allocations are for: several tables ask.
+#[derive(Debug)]
+struct KnownPurposes {
+    phases: Phases,
+    names: Option<Names>,
+    categories: Categories,
 }
 
 impl<'a> Exporter<'a> {
@@ -35,7 +44,9 @@ impl<'a> Exporter<'a> {
     pub fn new(trace: &'a Trace, device: &'a DeviceTrace) -> Self {
         let history = rebuild(trace, device);
         let grouping = Grouping::build(trace, device, &history, GroupBy::Line);
-        Self { trace, device, history, grouping, hashes: StackHashes::of(trace), steps: OnceCell::new() }
+        let hashes = StackHashes::of(trace);
+        let (steps, purposes) = (OnceCell::new(), OnceCell::new());
+        Self { trace, device, history, grouping, hashes, steps, purposes }
     }
 
     /// Writes `table` as `format` to `output`; the same trace gives the same bytes.
@@ -46,7 +57,8 @@ impl<'a> Exporter<'a> {
         tables::write_table(table.schema(), format, output, &mut |sink| self.fill(table, sink))
     }
 
-    fn fill(&self, table: Table, sink: &mut Sink<'_>) -> Result<()> {
+    /// Hands the pieces of `table` to `sink`.
+    pub(super) fn fill(&self, table: Table, sink: &mut Sink<'_>) -> Result<()> {
         let Self { trace, device, history, grouping, .. } = self;
         let source = self.source();
         match table {
@@ -98,14 +110,17 @@ impl<'a> Exporter<'a> {
     /// Calls `look` with what allocations are for.
     fn with_purposes<T>(&self, look: impl FnOnce(Purposes<'_>) -> T) -> T {
         let Self { trace, device, history, grouping, .. } = self;
-        let phases = tables::phases(trace, device, history, grouping);
-        let names = tables::names(trace, device, history);
-        let categories = tables::categories(trace, device, history, &phases, names.as_ref());
+        let known = self.purposes.get_or_init(|| {
+            let phases = tables::phases(trace, device, history, grouping);
+            let names = tables::names(trace, device, history);
+            let categories = tables::categories(trace, device, history, &phases, names.as_ref());
+            KnownPurposes { phases, names, categories }
+        });
         look(Purposes {
             steps: self.steps(),
-            phases: &phases,
-            categories: &categories,
-            names: names.as_ref(),
+            phases: &known.phases,
+            categories: &known.categories,
+            names: known.names.as_ref(),
         })
     }
 
@@ -149,7 +164,7 @@ impl<'a> Exporter<'a> {
     }
 
     /// Faults of the file, and of this device.
-    fn warnings(&self) -> (Warnings, Warnings) {
+    pub(super) fn warnings(&self) -> (Warnings, Warnings) {
         let (mut of_file, mut of_device) = (self.trace.warnings.clone(), self.history.warnings.clone());
         recorded::is_whole(self.trace, &mut of_file);
         if let Some(check) = self.self_check() {
@@ -163,7 +178,13 @@ impl<'a> Exporter<'a> {
         recorded::self_check(&readings)
     }
 
-    fn is_complete(&self) -> bool {
+    /// The device's index.
+    pub(super) fn device_index(&self) -> u32 {
+        self.device.device.0
+    }
+
+    /// Whether the recording is whole, as far as file, recorder and counters tell.
+    pub(super) fn is_complete(&self) -> bool {
         let is_whole = recorded::is_whole(self.trace, &mut Warnings::default());
         let is_missing = self.self_check().is_some_and(|check| check.missing_allocations > 0);
         self.trace.complete && is_whole && !is_missing

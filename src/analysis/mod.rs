@@ -14,6 +14,7 @@ mod findings;
 mod histories;
 mod oom;
 mod page;
+mod partition;
 mod pictures;
 mod ranks;
 mod recorded;
@@ -30,6 +31,7 @@ pub use export::Exporter;
 pub use export_table::Table;
 pub use histories::histories;
 pub use oom::oom_rows;
+pub use partition::{DATASET_TABLES, Partition, job_name, rank_of};
 pub use ranks::{Analysis, Compared, compared};
 pub use reduce::{MOST_PERCENT, Reduction, reduce};
 

@@ -83,6 +83,7 @@ pub(crate) const EXPORT: &str = "\
 Examples:
   memlab export snapshot.pickle -o tables                        Parquet, one file per table
   memlab export trace.msgpack -o tables --format csv --table lines --table steps
+  memlab export run7/rank*.msgpack -o fleet --partition          one dataset of many ranks
   memlab export snapshot.pickle -o run.folded --what total       for flamegraph.pl, inferno
   memlab export snapshot.pickle -o run.speedscope.json           for speedscope.app
   memlab export trace.msgpack -o run.pb.gz                       go tool pprof -http : run.pb.gz

@@ -210,7 +210,8 @@ pub(crate) fn require_event(trace: &Trace, device: Option<u32>, event: Option<u6
 }
 
 impl Input {
-    fn read_note(&self) -> String {
+    /// What was read, how much and how long that took.
+    pub(crate) fn read_note(&self) -> String {
         format!(
             "Read {} ({}, {} events) in {:.0?}",
             self.label,
@@ -229,7 +230,8 @@ impl Input {
     }
 }
 
-fn read(path: &Path, progress: &Progress) -> anyhow::Result<Input> {
+/// Reads one trace.
+pub(crate) fn read(path: &Path, progress: &Progress) -> anyhow::Result<Input> {
     match read_either(path, progress, |_| None)? {
         Either::Trace(input) => Ok(*input),
         Either::Report { .. } => Err(refuse(format!("{} is a report", shown(path)), "name a trace")),

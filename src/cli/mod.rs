@@ -6,6 +6,7 @@
 
 mod args;
 mod budget;
+mod bounded;
 mod color;
 mod commands;
 mod console;

@@ -8,6 +8,7 @@ mod check;
 mod cli;
 mod cli_files;
 mod cli_help;
+mod dataset;
 mod diff;
 mod diff_cli;
 mod diff_libraries;

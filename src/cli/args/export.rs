@@ -1,8 +1,8 @@
 //! Arguments of `memlab export`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, ValueEnum, ValueHint};
 
 use crate::analysis::Table;
@@ -11,9 +11,9 @@ use crate::export::Profile;
 /// `memlab export`.
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
-    /// Snapshot or trace, plain, gzip or zstd; `-` is standard input
-    #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath, help_heading = "Input")]
-    pub trace: PathBuf,
+    /// Snapshot or trace, plain, gzip or zstd; `-` is standard input. With --partition several, or folders
+    #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::FilePath, help_heading = "Input")]
+    pub traces: Vec<PathBuf>,
     /// Write there: a folder for tables, else a file; `-` is standard output, for text
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::AnyPath, help_heading = "Output")]
     pub output: PathBuf,
@@ -24,7 +24,14 @@ pub(crate) struct ExportArgs {
     #[arg(long = "table", value_name = "TABLE", help_heading = "Output",
         value_parser = PossibleValuesParser::new(Table::ALL.map(Table::name)).try_map(|text| text.parse::<Table>()))]
     pub tables: Vec<Table>,
-    /// Replace files that exist
+    /// Write the tables of many ranks as one dataset: OUT/job=NAME/rank=N/lines.parquet and so on
+    #[arg(long, help_heading = "Output")]
+    pub partition: bool,
+    /// Name of the job in that dataset [default: the name of the folder that holds the ranks]
+    #[arg(long, value_name = "NAME", requires = "partition", help_heading = "Output",
+        value_parser = NonEmptyStringValueParser::new())]
+    pub job: Option<String>,
+    /// Replace files that exist; with --partition, ranks that the dataset has
     #[arg(short, long, help_heading = "Output")]
     pub force: bool,
     /// Only this device
@@ -34,6 +41,13 @@ pub(crate) struct ExportArgs {
     /// the last `oom`, or after the event of this number [default: peak; speedscope: peak and total]
     #[arg(long, value_name = "WHAT", value_parser = |text: &str| text.parse::<Profile>(), help_heading = "Analysis")]
     pub what: Option<Profile>,
+}
+
+impl ExportArgs {
+    /// The only trace: the first, where there should be one.
+    pub(crate) fn trace(&self) -> &Path {
+        self.traces.first().map_or(Path::new(""), PathBuf::as_path)
+    }
 }
 
 /// Value of `--format`.

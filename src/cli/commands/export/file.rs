@@ -23,13 +23,13 @@ const SPEEDSCOPE_PROFILES: [Profile; 2] = [Profile::Peak, Profile::Total];
 /// Runs the command.
 pub(super) fn run(args: &ExportArgs, target: Target, console: &Console) -> anyhow::Result<Status> {
     if is_standard_output(&args.output) {
-        let input = input::one(&args.trace, console, with_events)?;
+        let input = input::one(args.trace(), console, with_events)?;
         let devices = devices(&input, args, target)?;
         console.stream(|out| write(&input, &devices, args, target, out))?;
         return Ok(Status::Done);
     }
     let mut pending = Pending::create(&args.output, args.force)?;
-    let input = input::one(&args.trace, console, with_events)?;
+    let input = input::one(args.trace(), console, with_events)?;
     let devices = devices(&input, args, target)?;
     write(&input, &devices, args, target, pending.writer())
         .with_context(|| format!("failed to write {}", shown(&args.output)))?;
@@ -77,7 +77,7 @@ fn write(
         Target::Folded => export::write_folded(trace, devices, profile, out)?,
         Target::Speedscope => {
             let profiles = args.what.map_or(SPEEDSCOPE_PROFILES.to_vec(), |profile| vec![profile]);
-            export::write_speedscope(&names::stem(&args.trace), trace, devices, &profiles, out)?;
+            export::write_speedscope(&names::stem(args.trace()), trace, devices, &profiles, out)?;
         }
         Target::Chrome => export::write_chrome(trace, devices, out)?,
         Target::Pprof => write_pprof(trace, devices, profile, out)?,

@@ -1,7 +1,9 @@
 //! `memlab export`: a trace as files of other tools.
 //!
-//! Which format is meant and what goes with it is [`target`]'s to say; [`tables`] writes a folder, [`file`] one file.
+//! Which format is meant and what goes with it is [`target`]'s to say; [`tables`] writes a folder, [`dataset`] one of
+//! many ranks, [`file`] one file.
 
+mod dataset;
 mod file;
 mod tables;
 mod target;
@@ -15,6 +17,7 @@ use target::Target;
 /// Runs the command.
 pub(crate) fn run(args: &ExportArgs, console: &Console) -> anyhow::Result<Status> {
     match target::of(args)? {
+        Target::Parquet if args.partition => dataset::run(args, console),
         Target::Parquet => tables::run(args, TableFormat::Parquet, console),
         Target::Csv => tables::run(args, TableFormat::Csv, console),
         target => file::run(args, target, console),

@@ -18,7 +18,7 @@ pub(super) fn run(args: &ExportArgs, format: TableFormat, console: &Console) -> 
     for &table in &tables {
         output::check_free(&file(&args.output, table, 0, format), args.force)?;
     }
-    input::one(&args.trace, console, |input| {
+    input::one(args.trace(), console, |input| {
         input::require_events(&input.trace, "export")?;
         input::require_device(&input.trace, args.device)?;
         fs::create_dir_all(&args.output)

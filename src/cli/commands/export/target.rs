@@ -25,6 +25,7 @@ const ENDINGS: [(&str, Target); 10] = [
 pub(super) fn of(args: &ExportArgs) -> anyhow::Result<Target> {
     let target = match args.format {
         Some(format) => format,
+        None if args.partition && !is_standard_output(&args.output) => Target::Parquet,
         None => by_name(&args.output)?,
     };
     check(args, target)?;
@@ -64,6 +65,15 @@ fn check(args: &ExportArgs, target: Target) -> anyhow::Result<()> {
     let is_table = matches!(target, Target::Parquet | Target::Csv);
     let is_text = matches!(target, Target::Folded | Target::Speedscope | Target::Chrome);
     let has_stacks = matches!(target, Target::Folded | Target::Speedscope | Target::Pprof);
+    if args.partition && target != Target::Parquet {
+        return Err(refuse(
+            "a dataset is of Parquet files",
+            "add --format parquet, or leave out --partition",
+        ));
+    }
+    if args.traces.len() > 1 && !args.partition {
+        return Err(refuse("one export is of one trace", "add --partition for a dataset of several ranks"));
+    }
     if !args.tables.is_empty() && !is_table {
         return Err(refuse("--table is for tables", "add --format parquet or --format csv"));
     }
@@ -94,10 +104,12 @@ mod tests {
 
     fn args(output: &str, format: Option<Target>) -> ExportArgs {
         ExportArgs {
-            trace: PathBuf::from("x"),
+            traces: vec![PathBuf::from("x")],
             output: PathBuf::from(output),
             format,
             tables: Vec::new(),
+            partition: false,
+            job: None,
             force: false,
             device: None,
             what: None,
@@ -137,6 +149,12 @@ mod tests {
         assert_eq!(text, "--what is for profiles of stacks");
         let text = refused(ExportArgs { device: Some(0), ..args("a.pickle", None) });
         assert_eq!(text, "a snapshot holds every device");
+        let several = vec![PathBuf::from("x"), PathBuf::from("y")];
+        let text = refused(ExportArgs { traces: several, ..args("tables", None) });
+        assert_eq!(text, "one export is of one trace");
+        let partition = |output, format| ExportArgs { partition: true, ..args(output, format) };
+        assert_eq!(refused(partition("d", Some(Target::Csv))), "a dataset is of Parquet files");
+        assert_eq!(of(&partition("fleet.v1", None)).unwrap(), Target::Parquet, "a dataset is a folder");
         for binary in [Target::Parquet, Target::Pprof, Target::Perfetto, Target::Snapshot] {
             assert!(refused(args("-", Some(binary))).contains("only text"));
         }

@@ -1,0 +1,8 @@
+//! Tables of many ranks as one dataset, partitioned by job and rank: `docs/fleet.md` asks it questions.
+
+mod inputs;
+mod manifest;
+mod place;
+mod run;
+
+pub(super) use run::run;
