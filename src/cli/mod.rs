@@ -5,8 +5,8 @@
 //! draws nothing itself, but for the few lines of `info`, which say what a file holds.
 
 mod args;
-mod budget;
 mod bounded;
+mod budget;
 mod color;
 mod commands;
 mod console;

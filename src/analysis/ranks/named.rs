@@ -95,7 +95,7 @@ fn severity(name: &str) -> Severity {
 /// The rank that a path names, and where its digits stand: behind the word `rank` in the file's name, else in the
 /// name of its folder, else behind `gpu`, `worker` or a lone `r` in the file's name. A number alone says nothing: it
 /// may be a step.
-pub(super) fn rank_in(path: &str) -> Option<(Range<usize>, u64)> {
+pub(in crate::analysis) fn rank_in(path: &str) -> Option<(Range<usize>, u64)> {
     let name = path.rfind(['/', '\\']).map_or(0, |at| at + 1);
     let folder = path[..name].trim_end_matches(['/', '\\']);
     let folder_name = folder.rfind(['/', '\\']).map_or(0, |at| at + 1);

@@ -54,7 +54,10 @@ pub(in crate::analysis) fn analysis(
     report.warnings.extend(trace.warnings.iter().map(rows::warning));
     report.warnings.sort_by(|one, other| one.kind.cmp(&other.kind));
     report.reduced = Some(origin(reduced));
-    Ok(Analysis { facts: ranks::facts(path, trace, facts), report, pages: Vec::new() })
+    let facts = ranks::facts(path, trace, facts);
+    let row =
+        options.several_files.then(|| ranks::row(trace, &report, &facts.devices, Vec::new(), facts.rank));
+    Ok(Analysis { facts, report, pages: Vec::new(), row })
 }
 
 fn origin(reduced: &Reduced) -> ReducedRow {
