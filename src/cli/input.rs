@@ -201,7 +201,7 @@ impl Input {
 }
 
 fn read_note(label: &str, file_bytes: u64, events: u64, read_in: Duration) -> String {
-    format!("Read {label} ({}, {} events) in {read_in:.0?}", Bytes(file_bytes), Count(events))
+    format!("Read {label} ({}, {} events) in {read_in:.1?}", Bytes(file_bytes), Count(events))
 }
 
 #[cfg(test)]
