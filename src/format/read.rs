@@ -46,12 +46,20 @@ pub fn read(bytes: &[u8]) -> Result<Trace> {
 }
 
 /// As [`read()`], with the events counted and not decoded: in a small part of the time, and in memory that
-/// does not grow with them. The columns of events that are not counted are not checked.
+/// does not grow with them. The columns of events that are not counted are not checked, unless the file is
+/// damaged: then it is read as a whole, to say all that is missing.
 ///
 /// # Errors
 /// As [`read()`].
 pub fn outline(bytes: &[u8]) -> Result<Outline> {
-    read_but_events(bytes, |plan, trace, _| plan.count(trace))
+    read_but_events(bytes, |plan, mut trace, ids| {
+        let is_damage = |kind: &str| matches!(kind, "damaged-chunk" | "missing-table" | "unknown-id");
+        if trace.warnings.iter().any(|warning| is_damage(warning.kind)) {
+            plan.decode(&mut trace, ids);
+            return Outline::of(trace);
+        }
+        plan.count(trace)
+    })
 }
 
 /// Reads everything but events, for which `events` gets the plan.

@@ -42,7 +42,6 @@ fn assert_same(counted: &Outline, whole: &Outline, what: &str) {
     assert!(counted.trace.warnings.iter().eq(whole.trace.warnings.iter()), "{what}");
     for (counted, whole) in counted.trace.devices.iter().zip(&whole.trace.devices) {
         assert_eq!((counted.device, &counted.segments), (whole.device, &whole.segments), "{what}");
-        assert!(counted.events.is_empty(), "{what}: nothing is decoded");
     }
 }
 
@@ -51,6 +50,7 @@ fn counting_gives_what_reading_gives() {
     for path in traces() {
         let counted = import::outline_path(&path, &ReadOptions::default(), &|_, _| {}).unwrap();
         assert!(counted.events() > 0, "{}", path.display());
+        assert!(counted.trace.devices.iter().all(|device| device.events.is_empty()), "nothing is decoded");
         assert_same(&counted, &Outline::of(read(&path)), &path.display().to_string());
     }
 }
