@@ -11,6 +11,7 @@ CPU time: wall time on a machine that others use says little.
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -57,21 +58,20 @@ def main():
     rates, peaks, infos, wrong = {}, {}, {}, []
     for events in map(int, options.events.split(",")):
         path, right = trace_of(events, data, options.generator)
-        text = subprocess.run([memlab, "analyze", "--json", path], check=True, stdout=subprocess.PIPE).stdout
-        wrong += ["%s: %s" % (path.name, what) for what in check(json.loads(text), right)]
-        page = data / "long.html"
+        page, report = data / "long.html", data / "long-report.json"
         for what, arguments in (
             ("analyze --json", ["analyze", "--json", path]),
             ("report", ["report", path, "-o", page, "--force", "--quiet"]),
             ("lines", ["lines", path]),
             ("info", ["info", path]),
         ):
-            run = measure([memlab, *arguments], options.repeat)
+            run = measure([memlab, *arguments], options.repeat, report if "--json" in arguments else os.devnull)
             count = right["events"]
             cells = (what, f"{events:,}", "%.2f" % run.wall, "%.2f" % run.cpu, "%.1f" % (count / run.wall / 1e6))
             cells += ("%.1f" % (count / run.cpu / 1e6), "%.0f" % (run.peak / 2**20), "%.1f" % (run.peak / count))
             print("| " + " | ".join(cells) + " |", flush=True)
             if what == "analyze --json":
+                wrong += ["%s: %s" % (path.name, text) for text in check(json.loads(report.read_text()), right)]
                 rates[events], peaks[events] = count / run.cpu, run.peak
             if what == "info":
                 infos[events] = run.wall

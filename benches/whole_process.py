@@ -28,13 +28,14 @@ class Measured:
         self.wall, self.cpu, self.peak = wall, cpu, peak
 
 
-def measure(arguments, repeat):
+def measure(arguments, repeat, output=os.devnull):
     """Runs a program `repeat` times; the run with the least wall time counts, and the most memory."""
     best, peak = None, 0
     for _ in range(repeat):
         started = time.perf_counter()
-        child = subprocess.Popen([str(a) for a in arguments], stdout=subprocess.DEVNULL)
-        _, status, usage = os.wait4(child.pid, 0)
+        with open(output, "wb") as out:
+            child = subprocess.Popen([str(a) for a in arguments], stdout=out)
+            _, status, usage = os.wait4(child.pid, 0)
         wall = time.perf_counter() - started
         child.returncode = os.waitstatus_to_exitcode(status)
         if child.returncode != 0:
