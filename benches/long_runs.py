@@ -74,9 +74,9 @@ def main():
                 wrong += ["%s: %s" % (path.name, text) for text in check(json.loads(report.read_text()), right)]
                 rates[events], peaks[events] = count / run.cpu, run.peak
             if what == "info":
-                infos[events] = run.wall
+                infos[events] = run.cpu
     bars = [("%d events: peak GiB" % events, peak / 2**30, "<", 8) for events, peak in peaks.items()]
-    bars += [("%d events: info, seconds" % events, wall, "<", 1) for events, wall in infos.items()]
+    bars += [("%d events: info, CPU seconds" % events, cpu, "<", 1) for events, cpu in infos.items()]
     base = rates.get(10_000_000)
     for events, rate in rates.items():
         if base and events > 10_000_000:
