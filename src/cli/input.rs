@@ -18,7 +18,7 @@ use super::failure::refuse;
 use super::progress::Progress;
 use crate::analysis;
 use crate::import::{self, ReadOptions};
-use crate::model::{DeviceId, Trace};
+use crate::model::{DeviceId, Outline, Trace};
 use crate::report::escape::terminal;
 use crate::units::{Bytes, Count};
 
@@ -35,6 +35,17 @@ pub(crate) struct Input {
     read_in: Duration,
 }
 
+/// What a file holds, its events counted.
+#[derive(Debug)]
+pub(crate) struct Outlined {
+    /// Path as given.
+    pub label: String,
+    /// Size of the file as it is stored, in bytes.
+    pub file_bytes: u64,
+    /// What is in it.
+    pub outline: Outline,
+}
+
 /// Reads every path and does `work` on it, in parallel; results are in the order of `paths`.
 ///
 /// # Errors
@@ -44,9 +55,34 @@ pub(crate) fn each<T: Send>(
     console: &Console,
     work: impl Fn(Input) -> anyhow::Result<T> + Sync,
 ) -> anyhow::Result<Vec<anyhow::Result<T>>> {
+    each_read(paths, console, |path, progress| worked(path, progress, &work))
+}
+
+/// As [`each`], with the events of the files counted only.
+pub(crate) fn each_outlined<T: Send>(
+    paths: &[PathBuf],
+    console: &Console,
+    work: impl Fn(Outlined) -> T + Sync,
+) -> anyhow::Result<Vec<anyhow::Result<T>>> {
+    each_read(paths, console, |path, progress| {
+        let how =
+            |tick: &(dyn Fn(u64, u64) + Sync)| import::outline_path(path, &ReadOptions::default(), tick);
+        let (outline, file_bytes, read_in) = watched(path, progress, how)?;
+        let label = path.display().to_string();
+        let note = read_note(&label, file_bytes, outline.events(), read_in);
+        Ok((work(Outlined { label, file_bytes, outline }), note))
+    })
+}
+
+/// Does `work`, which also gives what to say of the reading, on every path.
+fn each_read<T: Send>(
+    paths: &[PathBuf],
+    console: &Console,
+    work: impl Fn(&Path, &Progress) -> anyhow::Result<(T, String)> + Sync,
+) -> anyhow::Result<Vec<anyhow::Result<T>>> {
     check_standard_input(paths)?;
     let progress = console.progress();
-    let results: Vec<_> = paths.par_iter().map(|path| worked(path, &progress, &work)).collect();
+    let results: Vec<_> = paths.par_iter().map(|path| work(path, &progress)).collect();
     drop(progress);
     Ok(noted(results, console))
 }
@@ -212,22 +248,41 @@ pub(crate) fn require_event(trace: &Trace, device: Option<u32>, event: Option<u6
 impl Input {
     /// What was read, how much and how long that took.
     pub(crate) fn read_note(&self) -> String {
-        format!(
-            "Read {} ({}, {} events) in {:.0?}",
-            self.label,
-            Bytes(self.file_bytes),
-            Count(self.trace.event_count() as u64),
-            self.read_in
-        )
+        read_note(&self.label, self.file_bytes, self.trace.event_count() as u64, self.read_in)
     }
 }
 
+fn read_note(label: &str, file_bytes: u64, events: u64, read_in: Duration) -> String {
+    format!("Read {label} ({}, {} events) in {read_in:.1?}", Bytes(file_bytes), Count(events))
+}
+
 #[cfg(test)]
-impl Input {
+impl Outlined {
     /// A trace that was read from nowhere.
     pub(crate) fn for_test(label: &str, trace: Trace) -> Self {
-        Self { label: label.to_owned(), file_bytes: 0, trace, read_in: Duration::ZERO }
+        Self { label: label.to_owned(), file_bytes: 0, outline: Outline::of(trace) }
     }
+}
+
+/// Reads `path` with `how`, which `progress` shows. Also gives the size of the file in bytes, and how long it
+/// took.
+fn watched<T>(
+    path: &Path,
+    progress: &Progress,
+    how: impl FnOnce(&(dyn Fn(u64, u64) + Sync)) -> crate::error::Result<T>,
+) -> anyhow::Result<(T, u64, Duration)> {
+    let began = Instant::now();
+    let tick = progress.input();
+    let seen = AtomicU64::new(0);
+    let on_progress = |done, total| {
+        seen.fetch_max(done, Relaxed);
+        tick(done, total);
+    };
+    let found = how(&on_progress).with_context(|| format!("failed to read {}", shown(path)))?;
+    // A pipe has no length; what was read from it has.
+    let file = path.metadata().ok().filter(|found| found.is_file() && !is_standard_input(path));
+    let file_bytes = file.map_or(seen.load(Relaxed), |found| found.len());
+    Ok((found, file_bytes, began.elapsed()))
 }
 
 /// Reads one trace.
@@ -244,24 +299,15 @@ fn read_either(
     progress: &Progress,
     report: impl Fn(&[u8]) -> Option<serde_json::Value>,
 ) -> anyhow::Result<Either> {
-    let began = Instant::now();
-    let tick = progress.input();
-    let seen = AtomicU64::new(0);
-    let on_progress = |done, total| {
-        seen.fetch_max(done, Relaxed);
-        tick(done, total);
-    };
-    let found = import::read_path_or(path, &ReadOptions::default(), &on_progress, report)
-        .with_context(|| format!("failed to read {}", shown(path)))?;
+    let how =
+        |tick: &(dyn Fn(u64, u64) + Sync)| import::read_path_or(path, &ReadOptions::default(), tick, report);
+    let (found, file_bytes, read_in) = watched(path, progress, how)?;
     let label = path.display().to_string();
     let trace = match found {
         import::Found::Trace(trace) => *trace,
         import::Found::Other(report) => return Ok(Either::Report { label, report }),
     };
-    // A pipe has no length; what was read from it has.
-    let file = path.metadata().ok().filter(|found| found.is_file() && !is_standard_input(path));
-    let file_bytes = file.map_or(seen.load(Relaxed), |found| found.len());
-    Ok(Either::Trace(Box::new(Input { label, file_bytes, trace, read_in: began.elapsed() })))
+    Ok(Either::Trace(Box::new(Input { label, file_bytes, trace, read_in })))
 }
 
 pub(crate) fn check_standard_input(paths: &[PathBuf]) -> anyhow::Result<()> {

@@ -110,6 +110,16 @@ impl<'a> Chunk<'a> {
         let codec = Codec::from_number(self.codec).ok_or(Fault::Wrong("a codec that is not known"))?;
         unpacker.unpack(codec, self.payload, self.raw_len)
     }
+
+    /// The first `bytes` of the unpacked payload, or all where it is shorter. Whether the rest unpacks is not
+    /// looked at.
+    pub(super) fn unpack_start<'s>(&self, bytes: usize, unpacker: &'s mut Unpacker) -> Parse<&'s [u8]>
+    where
+        'a: 's,
+    {
+        let codec = Codec::from_number(self.codec).ok_or(Fault::Wrong("a codec that is not known"))?;
+        unpacker.unpack_start(codec, self.payload, bytes.min(self.raw_len))
+    }
 }
 
 fn facts<'a>(bytes: &'a [u8], cursor: &mut Cursor<'a>) -> Parse<&'a [u8]> {

@@ -41,6 +41,12 @@ impl Codec {
     }
 }
 
+fn start_of(decoder: impl Read, bytes: usize, raw: &mut Vec<u8>) -> io::Result<()> {
+    raw.clear();
+    raw.reserve(bytes);
+    decoder.take(bytes as u64).read_to_end(raw).map(drop)
+}
+
 /// Buffers and contexts that one thread reuses from chunk to chunk.
 #[derive(Default)]
 pub(super) struct Unpacker {
@@ -78,6 +84,26 @@ impl Unpacker {
             Ok(raw)
         } else {
             Err(Fault::Wrong("a payload of another length than stated"))
+        }
+    }
+
+    /// The first `bytes` of a payload that has as many.
+    pub(super) fn unpack_start<'s>(
+        &'s mut self,
+        codec: Codec,
+        stored: &'s [u8],
+        bytes: usize,
+    ) -> Parse<&'s [u8]> {
+        let done = match codec {
+            Codec::None => return stored.get(..bytes).ok_or(Fault::Wrong("a payload shorter than stated")),
+            Codec::Zstd => zstd::stream::read::Decoder::with_buffer(stored)
+                .and_then(|decoder| start_of(decoder, bytes, &mut self.raw)),
+            Codec::Zlib => start_of(flate2::read::ZlibDecoder::new(stored), bytes, &mut self.raw),
+        };
+        if done.is_ok() && self.raw.len() == bytes {
+            Ok(&self.raw)
+        } else {
+            Err(Fault::Wrong("packed data that does not unpack"))
         }
     }
 

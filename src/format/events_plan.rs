@@ -7,20 +7,22 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 
-use crate::model::{Action, DeviceId, Events, StackId, Trace, Warnings};
+use crate::model::{Action, DeviceId, EventCounts, Events, Outline, StackId, Trace, Warnings};
 
 use super::budget::{self, Budget, EVENT};
 use super::chunk::Chunk;
 use super::codec::Unpacker;
 use super::cursor::{Fault, Parse};
+use super::events_count::Counted;
 use super::events_decode::{Decoded, Job, Rows};
 use super::events_settle::settle;
 use super::fields::read_map;
 use super::ids::Ids;
+use super::read::damaged;
 use super::{MAX_CHUNK_EVENTS, MAX_DEVICES, MAX_EVENT_NUMBER};
 
-/// What a chunk of events says uncompressed. The times are for tools that pick chunks; reading all needs
-/// none of them.
+/// What a chunk of events says uncompressed. The times are for those who pick chunks, or count only; reading
+/// all needs none of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct EventFacts {
     pub(super) device: u32,
@@ -66,6 +68,8 @@ pub(super) struct Part<'a> {
     pub(super) rows: usize,
     /// Index in the device's stream list for each index in the chunk's.
     pub(super) streams: Vec<u32>,
+    /// Earliest and latest time, as the chunk states them.
+    pub(super) times_us: Option<(i64, i64)>,
 }
 
 /// One device while it is read.
@@ -86,6 +90,11 @@ pub(super) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
+    /// Whether any chunk of events has a place.
+    pub(super) fn has_events(&self) -> bool {
+        self.devices.values().any(|device| device.rows > 0)
+    }
+
     /// Gives a chunk its place. Nothing is unpacked, no column allocated.
     pub(super) fn add(&mut self, chunk: &'a Chunk<'a>, budget: &mut Budget, trace: &mut Trace) -> Parse<()> {
         let facts = EventFacts::read(chunk, &mut trace.warnings)?;
@@ -104,7 +113,8 @@ impl<'a> Plan<'a> {
         device.rows += facts.count;
         let stated = if facts.streams.is_empty() { &[0][..] } else { &facts.streams };
         let streams = stated.iter().map(|&stream| device.stream(stream)).collect();
-        device.parts.push(Part { chunk, rows: facts.count, streams });
+        let times_us = facts.start_us.zip(facts.end_us);
+        device.parts.push(Part { chunk, rows: facts.count, streams, times_us });
         Ok(())
     }
 
@@ -137,6 +147,51 @@ impl<'a> Plan<'a> {
             trace.device_mut(DeviceId(number)).events = events;
         }
     }
+
+    /// Counts everything, and makes `trace` what is known of it.
+    pub(super) fn count(self, mut trace: Trace) -> Outline {
+        let parts: Vec<&Part<'_>> = self.devices.values().flat_map(|device| &device.parts).collect();
+        let done: Vec<Counted> = parts
+            .par_iter()
+            .map_init(Unpacker::default, |unpacker, part| Counted::of(part, unpacker))
+            .collect();
+        let mut done = done.into_iter();
+        let mut counted = BTreeMap::new();
+        for (&number, device) in &self.devices {
+            trace.device_mut(DeviceId(number));
+            let mut sum =
+                EventCounts { streams: device.stream_values.len() as u64, ..EventCounts::default() };
+            for (part, chunk) in device.parts.iter().zip(done.by_ref()) {
+                add(&mut sum, part, chunk, &mut trace);
+            }
+            counted.insert(DeviceId(number), sum);
+        }
+        let counts = trace.devices.iter().map(|device| counted.remove(&device.device).unwrap_or_default());
+        Outline { counts: counts.collect(), trace }
+    }
+}
+
+/// Adds what a chunk gave to the counts of its device.
+fn add(sum: &mut EventCounts, part: &Part<'_>, chunk: Counted, trace: &mut Trace) {
+    if let Some(fault) = chunk.fault {
+        damaged(trace, part.chunk, fault);
+        return;
+    }
+    trace.warnings.merge(chunk.warnings);
+    warn_of_actions(trace, chunk.unknown_actions);
+    for (sum, count) in sum.actions.iter_mut().zip(chunk.counts.actions) {
+        *sum += count;
+    }
+    for time in [chunk.counts.first_time_us, chunk.counts.last_time_us].into_iter().flatten() {
+        sum.include_times(&[time]);
+    }
+}
+
+/// Says that events have actions of a newer version.
+pub(super) fn warn_of_actions(trace: &mut Trace, unknown: u64) {
+    trace.warnings.add_many("unknown-action", unknown, || {
+        "events have an action that is not known to this version".to_owned()
+    });
 }
 
 /// Says that events are missing.

@@ -8,7 +8,7 @@ use std::ops::Range;
 use crate::model::{Action, Events, OptionalColumn, StringId, Trace};
 
 use super::events_decode::{Decoded, OTHER_ACTION};
-use super::events_plan::Part;
+use super::events_plan::{Part, warn_of_actions};
 use super::read::damaged;
 
 /// Joins what the chunks of one device gave, and takes out the rows of bad chunks.
@@ -50,9 +50,7 @@ pub(super) fn settle(events: &mut Events, parts: &[Part<'_>], results: Vec<Decod
 
 /// Gives codes that this version does not know a name that says which code it was.
 fn name_other_actions(decoded: &mut Decoded, trace: &mut Trace, rows: usize) {
-    trace.warnings.add_many("unknown-action", decoded.unknown_actions.len() as u64, || {
-        "events have an action that is not known to this version".to_owned()
-    });
+    warn_of_actions(trace, decoded.unknown_actions.len() as u64);
     if decoded.unknown_actions.is_empty() {
         return;
     }

@@ -15,11 +15,13 @@ use super::write::Sink;
 /// Most streams in the facts of one chunk.
 const MAX_STREAMS: usize = 4096;
 
-/// Writes all events of one device, each chunk behind the table rows that it needs.
+/// Writes the events of one device, each chunk behind the table rows that it needs. The first is number
+/// `base` of its device.
 pub(super) fn write_device(
     sink: &mut Sink<'_>,
     trace: &Trace,
     device: &DeviceTrace,
+    base: u64,
     written: &mut Position,
 ) -> io::Result<()> {
     let events = &device.events;
@@ -29,7 +31,7 @@ pub(super) fn write_device(
         let mut wanted = *written;
         part.include(&mut wanted);
         write_until(sink, trace, written, wanted)?;
-        let (facts, payload) = part.pack(device.device.0);
+        let (facts, payload) = part.pack(device.device.0, base);
         let cost = budget::rows((part.end - part.first) as u64, EVENT);
         sink.emit(Kind::Events, facts, payload, |_| cost)?;
         first = part.end;
@@ -135,9 +137,9 @@ impl Part<'_> {
         (list, numbers)
     }
 
-    fn pack(&self, device: u32) -> (MapPacker, MapPacker) {
+    fn pack(&self, device: u32, base: u64) -> (MapPacker, MapPacker) {
         let (streams, stream_numbers) = self.streams();
-        let facts = self.facts(device, &streams);
+        let facts = self.facts(device, base, &streams);
         let events = self.events;
         let mut payload = MapPacker::default();
         let actions: Vec<u64> = self.column(&events.actions, |action| action as u64);
@@ -158,10 +160,10 @@ impl Part<'_> {
     }
 
     /// Also answers whether any event has a time.
-    fn facts(&self, device: u32, streams: &[u64]) -> (MapPacker, bool) {
+    fn facts(&self, device: u32, base: u64, streams: &[u64]) -> (MapPacker, bool) {
         let mut facts = MapPacker::default();
         facts.uint("device", device.into());
-        facts.uint("first", self.first as u64).uint("count", (self.end - self.first) as u64);
+        facts.uint("first", base + self.first as u64).uint("count", (self.end - self.first) as u64);
         let packer = facts.key("streams");
         packer.array(streams.len());
         for &stream in streams {

@@ -1,5 +1,6 @@
 //! The first and the last chunk of a file.
 
+use std::collections::BTreeMap;
 use std::io;
 
 use crate::error::{Error, Result};
@@ -59,15 +60,19 @@ pub(super) fn check(chunk: &Chunk<'_>, warnings: &mut Warnings) -> Result<bool> 
     Ok(is_reduced)
 }
 
-/// Writes the trailer. `complete` traces are closed cleanly.
-pub(super) fn write_trailer(sink: &mut Sink<'_>, trace: &Trace) -> io::Result<()> {
+/// Writes the trailer. `complete` traces are closed cleanly; `ends` counts the events of each device.
+pub(super) fn write_trailer(
+    sink: &mut Sink<'_>,
+    trace: &Trace,
+    ends: &BTreeMap<DeviceId, u64>,
+) -> io::Result<()> {
     let mut facts = MapPacker::default();
     facts.key("clean").bool(trace.complete);
     facts.uint("chunks", sink.chunks());
     let packer = facts.key("devices");
     packer.array(trace.devices.len());
     for device in &trace.devices {
-        packer.array(2).uint(device.device.0.into()).uint(device.events.len() as u64);
+        packer.array(2).uint(device.device.0.into()).uint(ends.get(&device.device).copied().unwrap_or(0));
     }
     sink.emit(Kind::Trailer, facts, MapPacker::default(), |_| 0)
 }

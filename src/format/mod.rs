@@ -12,6 +12,7 @@ mod chunk;
 mod codec;
 mod column;
 mod cursor;
+mod events_count;
 mod events_decode;
 mod events_plan;
 mod events_settle;
@@ -47,8 +48,8 @@ mod samples;
 
 pub use ahead::stated_events;
 pub use codec::Codec;
-pub use read::{is_trace, read};
-pub use write::{WriteOptions, write};
+pub use read::{is_trace, outline, read};
+pub use write::{WriteOptions, Writer, write};
 
 /// Newest version of the format that this module writes: major, minor; what needs less is written as less. It
 /// reads every minor version of this major.

@@ -6,7 +6,7 @@
 
 use std::io;
 
-use crate::model::{Block, BlockState, DeviceTrace, PoolId, Segment, SegmentKind, StackId};
+use crate::model::{Block, BlockState, DeviceId, DeviceTrace, PoolId, Segment, SegmentKind, StackId};
 
 use super::budget::{self, BLOCK, SEGMENT};
 use super::chunk::{Chunk, Kind};
@@ -42,12 +42,12 @@ const BLOCK_KEYS: [&str; 5] =
     ["block_address", "block_bytes", "block_requested_bytes", "block_state", "block_stack"];
 
 /// Writes the final state of a device, if it has one.
-pub(super) fn write(sink: &mut Sink<'_>, device: &DeviceTrace) -> io::Result<()> {
+pub(super) fn write(sink: &mut Sink<'_>, device: &DeviceTrace, events: u64) -> io::Result<()> {
     let Some(segments) = &device.segments else { return Ok(()) };
     let mut first = 0;
     loop {
         let end = chunk_end(segments, first);
-        write_chunk(sink, device, segments, first..end)?;
+        write_chunk(sink, (device.device, events), segments, first..end)?;
         first = end;
         if first >= segments.len() {
             return Ok(());
@@ -68,14 +68,14 @@ fn chunk_end(segments: &[Segment], first: usize) -> usize {
 
 fn write_chunk(
     sink: &mut Sink<'_>,
-    device: &DeviceTrace,
+    (device, events): (DeviceId, u64),
     segments: &[Segment],
     range: std::ops::Range<usize>,
 ) -> io::Result<()> {
     let part = &segments[range.clone()];
     let blocks: Vec<&Block> = part.iter().flat_map(|segment| &segment.blocks).collect();
     let mut facts = MapPacker::default();
-    facts.uint("device", device.device.0.into()).uint("events", device.events.len() as u64);
+    facts.uint("device", device.0.into()).uint("events", events);
     facts.uint("first", range.start as u64).uint("count", part.len() as u64);
     facts.uint("blocks", blocks.len() as u64);
     let mut payload = MapPacker::default();

@@ -3,10 +3,11 @@
 //! Owns the order of chunks and the sink that counts them. Table rows go out just before the chunk that first
 //! names them, so the file can be read, or cut, anywhere. The same trace and options give the same bytes.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use crate::error::Result;
-use crate::model::Trace;
+use crate::model::{DeviceId, Trace};
 
 use super::budget::Budget;
 use super::chunk::{Kind, pack};
@@ -44,40 +45,74 @@ impl Default for WriteOptions {
 /// # Errors
 /// What `out` says, or that one text or one process fact is longer than a chunk may be (16 MiB).
 pub fn write(trace: &Trace, options: &WriteOptions, out: &mut dyn Write) -> Result<()> {
-    let mut sink = Sink {
-        out,
-        options,
-        position: 0,
-        chunks: 0,
-        budget: Budget::default(),
-        table_budget: Budget::default(),
-    };
-    write_chunks(trace, &mut sink)?;
-    sink.out.flush()?;
-    Ok(())
+    let mut writer = Writer::begin(trace, options, out)?;
+    writer.events(trace)?;
+    writer.finish(trace)
 }
 
-fn write_chunks(trace: &Trace, sink: &mut Sink<'_>) -> io::Result<()> {
-    header::write_header(sink, trace)?;
-    reduced::write(sink, trace)?;
-    process::write(sink, &trace.process)?;
-    settings::write(sink, &trace.settings)?;
-    let mut written = Position::START;
-    for device in &trace.devices {
-        events_write::write_device(sink, trace, device, &mut written)?;
+/// Writes a trace whose events come in pieces, so that they need not be held all at once.
+///
+/// Each call is given the same trace: its tables may only have grown since the call before, and its events
+/// are the next ones of each device. Events that go out device by device, in one piece each, give the bytes
+/// of [`write()`].
+pub struct Writer<'w> {
+    sink: Sink<'w>,
+    written: Position,
+    /// Events of each device so far.
+    ends: BTreeMap<DeviceId, u64>,
+}
+
+impl<'w> Writer<'w> {
+    /// Writes what stands before the events: header, process and settings.
+    ///
+    /// # Errors
+    /// As [`write()`].
+    pub fn begin(trace: &Trace, options: &'w WriteOptions, out: &'w mut dyn Write) -> Result<Self> {
+        let (position, chunks) = (0, 0);
+        let (budget, table_budget) = (Budget::default(), Budget::default());
+        let mut sink = Sink { out, options, position, chunks, budget, table_budget };
+        header::write_header(&mut sink, trace)?;
+        reduced::write(&mut sink, trace)?;
+        process::write(&mut sink, &trace.process)?;
+        settings::write(&mut sink, &trace.settings)?;
+        Ok(Self { sink, written: Position::START, ends: BTreeMap::new() })
     }
-    write_until(sink, trace, &mut written, Position::end(trace))?;
-    live::write(sink, trace)?;
-    annotations::write(sink, trace)?;
-    marks::write(sink, &trace.marks)?;
-    tensors::write(sink, &trace.tensors)?;
-    holders::write(sink, &trace.holders)?;
-    sample_rows::write(sink, &trace.samples)?;
-    for device in &trace.devices {
-        segments::write(sink, device)?;
+
+    /// Writes the events of `trace` behind those that are written, with the table rows that they name.
+    ///
+    /// # Errors
+    /// As [`write()`].
+    pub fn events(&mut self, trace: &Trace) -> Result<()> {
+        for device in &trace.devices {
+            let end = self.ends.entry(device.device).or_default();
+            events_write::write_device(&mut self.sink, trace, device, *end, &mut self.written)?;
+            *end += device.events.len() as u64;
+        }
+        Ok(())
     }
-    notes::write(sink, &trace.warnings)?;
-    header::write_trailer(sink, trace)
+
+    /// Writes what stands behind the events, all but the events of `trace`, and closes the file.
+    ///
+    /// # Errors
+    /// As [`write()`].
+    pub fn finish(self, trace: &Trace) -> Result<()> {
+        let Self { mut sink, mut written, ends } = self;
+        let sink = &mut sink;
+        write_until(sink, trace, &mut written, Position::end(trace))?;
+        live::write(sink, trace)?;
+        annotations::write(sink, trace)?;
+        marks::write(sink, &trace.marks)?;
+        tensors::write(sink, &trace.tensors)?;
+        holders::write(sink, &trace.holders)?;
+        sample_rows::write(sink, &trace.samples)?;
+        for device in &trace.devices {
+            segments::write(sink, device, ends.get(&device.device).copied().unwrap_or(0))?;
+        }
+        notes::write(sink, &trace.warnings)?;
+        header::write_trailer(sink, trace, &ends)?;
+        sink.out.flush()?;
+        Ok(())
+    }
 }
 
 /// Where chunks go.

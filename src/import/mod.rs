@@ -17,7 +17,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::format;
-use crate::model::Trace;
+use crate::model::{Outline, Trace};
 
 use graph::Graph;
 use rows::Rows;
@@ -50,6 +50,23 @@ impl Default for ReadOptions {
 pub fn read_path(path: &Path, options: &ReadOptions, progress: &Progress<'_>) -> Result<Trace> {
     let source = source::open(path, options)?;
     read_packed(source.bytes(), options, progress)
+}
+
+/// As [`read_path`], with the events counted: memlab's own traces are not decoded for that, whatever their
+/// length; snapshots must be read whole.
+///
+/// # Errors
+/// As [`read_path`].
+pub fn outline_path(path: &Path, options: &ReadOptions, progress: &Progress<'_>) -> Result<Outline> {
+    let source = source::open(path, options)?;
+    let unpacked = unpack::unpack(source.bytes(), options)?;
+    let bytes = unpacked.as_ref().map_or(source.bytes(), |unpacked| &unpacked.bytes);
+    if sniff(bytes) != Kind::Memlab || bytes.len() as u64 > options.max_bytes {
+        return read_unpacked(source.bytes(), unpacked, options, progress).map(Outline::of);
+    }
+    let mut outline = format::outline(bytes)?;
+    note_cut(&mut outline.trace, unpacked.and_then(|unpacked| unpacked.fault));
+    Ok(outline)
 }
 
 /// What a file held.
@@ -106,11 +123,16 @@ fn read_unpacked(
         return read_plain(bytes, options, progress);
     };
     let mut trace = read_plain(&unpacked.bytes, options, progress)?;
-    if let Some(fault) = unpacked.fault {
+    note_cut(&mut trace, unpacked.fault);
+    Ok(trace)
+}
+
+/// Says that a packed file ended early, if it did.
+fn note_cut(trace: &mut Trace, fault: Option<String>) {
+    if let Some(fault) = fault {
         trace.complete = false;
         trace.warnings.add_about("truncated", "archive", 1, || fault);
     }
-    Ok(trace)
 }
 
 fn read_plain(bytes: &[u8], options: &ReadOptions, progress: &Progress<'_>) -> Result<Trace> {

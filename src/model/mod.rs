@@ -7,6 +7,7 @@
 //! empty stack.
 
 mod builder;
+mod counts;
 mod events;
 mod facts;
 mod frames;
@@ -20,6 +21,7 @@ mod visible;
 mod warning;
 
 pub use builder::TraceBuilder;
+pub use counts::{EventCounts, Outline};
 pub use events::{Action, Event, Events, FREE_UNKNOWN, NO_TIME, OptionalColumn};
 pub use facts::{DeviceFacts, Holder, Mark, MarkKind, NamedTensor, ProcessFacts, Sample};
 pub use frames::{Frame, FrameId, FrameTable};

@@ -13,7 +13,7 @@ use crate::model::{DeviceTrace, StackId, Trace};
 use crate::rebuild::{History, Moment, NONE, Peak};
 
 use super::line_pass::{self, PassFigures};
-use super::sums::sum_by_group;
+use super::sums::{PartialSums, sum_by_group};
 use super::{GroupBy, Grouping};
 
 /// Figures of a group or of the unattributed remainder, in exact bytes of blocks (rounding included).
@@ -115,6 +115,9 @@ fn row_of(trace: &Trace, grouping: &Grouping, entry: &LineEntry) -> LineTableRow
     }
 }
 
+/// Rows of allocations that are summed at a time.
+const PIECE_ROWS: usize = 1 << 20;
+
 /// Every group's figures; over `window` (event numbers) where one is given.
 ///
 /// # Errors
@@ -166,35 +169,42 @@ struct Sums<'a> {
 impl Sums<'_> {
     /// One row per group and one for the remainder: maxima from the pass, joined with the sums, sorted.
     fn table(&self, trace: &Trace, pass: &PassFigures) -> PolarsResult<DataFrame> {
-        let allocations = self.allocations()?;
         let end = Moment(self.window.end);
         let live = |row| self.history.allocations.is_allocated_at(row, end);
         let held = |row| self.history.allocations.is_allocated_at(row, self.peak);
         let inferred = |row| held(row) && self.grouping.inferred[row];
         let handed_out = |row| self.is_handed_out(row);
+        let wanted: [(&str, &dyn Fn(usize) -> bool); 4] =
+            [("total", &handed_out), ("held", &held), ("inferred", &inferred), ("live", &live)];
+        let mut parts: [PartialSums; 4] = Default::default();
+        let rows = self.history.allocations.len();
+        // In pieces, so that no frame is as long as the recording. No rows are a piece, too.
+        for first in (0..rows.max(1)).step_by(PIECE_ROWS) {
+            let piece = first..rows.min(first + PIECE_ROWS);
+            let allocations = self.allocations(piece.clone())?;
+            for (parts, (name, keep)) in parts.iter_mut().zip(wanted) {
+                let mask = BooleanChunked::from_iter_values("keep".into(), piece.clone().map(keep));
+                parts.add(sum_by_group(&allocations.filter(&mask)?, name)?)?;
+            }
+        }
         let mut table = self.maxima(trace, pass)?;
-        for (name, keep) in [
-            ("total", &handed_out as &dyn Fn(usize) -> bool),
-            ("held", &held),
-            ("inferred", &inferred),
-            ("live", &live),
-        ] {
-            let mask = BooleanChunked::from_iter_values("keep".into(), (0..allocations.height()).map(keep));
-            let sums = sum_by_group(&allocations.filter(&mask)?, name)?;
+        for (parts, (name, _)) in parts.into_iter().zip(wanted) {
+            let sums = parts.whole(name)?;
             table = table.join(&sums, ["group"], ["group"], JoinArgs::new(JoinType::Left), None)?;
         }
         let order = SortMultipleOptions::default().with_order_descending_multi([true, true, false]);
         table.fill_null(FillNullStrategy::Zero)?.sort(["held", "own_peak", "group"], order)
     }
 
-    /// Group and bytes of every allocation. A size is cut at a value at which no sum can overflow: only a
+    /// Group and bytes of the allocations in `rows`. A size is cut at a value at which no sum can overflow: only a
     /// damaged file has such sizes.
-    fn allocations(&self) -> PolarsResult<DataFrame> {
+    fn allocations(&self, rows: Range<usize>) -> PolarsResult<DataFrame> {
         let groups = self.grouping.len();
-        let slots = self.grouping.of_allocation.iter().map(|&group| line_pass::slot(group, groups) as u32);
+        let of_allocation = &self.grouping.of_allocation[rows.clone()];
+        let slots = of_allocation.iter().map(|&group| line_pass::slot(group, groups) as u32);
         let sizes = &self.history.allocations.block_bytes;
         let limit = u64::MAX / (sizes.len() as u64).max(1);
-        let bytes = sizes.iter().map(|&bytes| bytes.min(limit));
+        let bytes = sizes[rows].iter().map(|&bytes| bytes.min(limit));
         DataFrame::new_infer_height(vec![
             Column::new("group".into(), slots.collect::<Vec<u32>>()),
             Column::new("bytes".into(), bytes.collect::<Vec<u64>>()),

@@ -29,6 +29,7 @@ mod inputs;
 mod lines;
 mod oom;
 mod oomlog;
+mod outline;
 mod page;
 mod peak;
 mod pickles;

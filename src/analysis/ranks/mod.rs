@@ -8,6 +8,6 @@ mod row;
 mod steps;
 mod together;
 
-pub(super) use named::{facts, rank_in};
 pub use named::{Analysis, Compared, compared};
+pub(super) use named::{facts, rank_in};
 pub(super) use row::{course, row};

@@ -32,8 +32,8 @@ pub(super) fn settle(derived: &mut Derived<'_>, device: &DeviceTrace, history: &
     settling.workspaces(&kept, false);
     settling.find_anchors(&kept);
     settling.workspaces(&kept, true);
-    let open = chosen(&kept, |kept| settling.is_open(kept));
-    drop(kept);
+    let mut open = kept;
+    open.retain(|&kept| settling.is_open(kept));
     settling.gradients(&open);
     settling.optimizer_states(&open);
     settling.parameters(&open);

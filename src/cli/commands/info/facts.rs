@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cli::input::Input;
+use crate::cli::input::Outlined;
 use crate::model::{
-    Action, BlockState, DeviceTrace, MarkKind, NO_TIME, ProcessFacts, Reduced, SettingValue, Settings, Trace,
+    Action, BlockState, DeviceTrace, EventCounts, MarkKind, ProcessFacts, Reduced, SettingValue, Settings,
+    Trace,
 };
 use crate::report::WarningRow;
 
@@ -90,8 +91,9 @@ pub(super) struct SegmentsRow {
 
 impl FileFacts {
     /// Counts what is in `input`.
-    pub(super) fn of(input: &Input) -> Self {
-        let trace = &input.trace;
+    pub(super) fn of(input: &Outlined) -> Self {
+        let trace = &input.outline.trace;
+        let devices = trace.devices.iter().zip(&input.outline.counts);
         let mut marks = BTreeMap::new();
         for mark in &trace.marks {
             *marks.entry(mark_name(mark.kind)).or_default() += 1;
@@ -106,7 +108,7 @@ impl FileFacts {
             format: trace.format.name(),
             file_bytes: input.file_bytes,
             complete: trace.complete,
-            events: trace.event_count() as u64,
+            events: input.outline.events(),
             frames: trace.frames.len() as u64,
             // Number 0 is the empty stack.
             stacks: trace.stacks.len().saturating_sub(1) as u64,
@@ -117,7 +119,7 @@ impl FileFacts {
             tensors: trace.tensors.len() as u64,
             holders: trace.holders.len() as u64,
             samples: trace.samples.len() as u64,
-            devices: trace.devices.iter().map(|device| device_row(trace, device)).collect(),
+            devices: devices.map(|(device, counts)| device_row(trace, device, counts)).collect(),
             reduced: trace.reduced.as_deref().map(reduced_facts),
             warnings: trace.warnings.iter().map(row).collect(),
         }
@@ -154,23 +156,18 @@ fn mark_name(kind: MarkKind) -> &'static str {
     }
 }
 
-fn device_row(trace: &Trace, entry: &DeviceTrace) -> DeviceRow {
+fn device_row(trace: &Trace, entry: &DeviceTrace, counts: &EventCounts) -> DeviceRow {
     let known = trace.process.devices.iter().find(|facts| facts.device == entry.device);
-    let mut counts = [0u64; Action::ALL.len()];
-    for &action in &entry.events.actions {
-        counts[action as usize] += 1;
-    }
-    let occurring = Action::ALL.iter().zip(counts).filter(|(_, count)| *count > 0);
-    let times = || entry.events.times_us.iter().copied().filter(|&time| time != NO_TIME);
+    let occurring = Action::ALL.iter().zip(counts.actions).filter(|(_, count)| *count > 0);
     DeviceRow {
         device: entry.device.0,
         name: known.map(|facts| facts.name.clone()).filter(|name| !name.is_empty()),
         total_bytes: known.and_then(|facts| facts.total_bytes),
-        events: entry.events.len() as u64,
+        events: counts.events(),
         actions: occurring.map(|(action, count)| (action.name(), count)).collect(),
-        streams: entry.events.stream_values.len() as u64,
-        first_time_us: times().min(),
-        last_time_us: times().max(),
+        streams: counts.streams,
+        first_time_us: counts.first_time_us,
+        last_time_us: counts.last_time_us,
         segments: entry.segments.as_deref().map(segments_row),
     }
 }
@@ -258,7 +255,7 @@ mod tests {
             .device(1)
             .oom(4096, 17)
             .build();
-        let facts = FileFacts::of(&Input::for_test("a.pickle", trace));
+        let facts = FileFacts::of(&Outlined::for_test("a.pickle", trace));
         assert_eq!((facts.events, facts.devices.len()), (5, 2));
         let actions: Vec<_> = facts.devices[0].actions.iter().map(|(name, count)| (*name, *count)).collect();
         let expected = [("alloc", 1), ("free_completed", 1), ("free_requested", 1), ("segment_alloc", 1)];

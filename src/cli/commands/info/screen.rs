@@ -121,7 +121,7 @@ fn plural(count: u64, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::input::Input;
+    use crate::cli::input::Outlined;
     use crate::model::{SettingValue, TraceBuilder};
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
             .setting("PYTORCH_CUDA_ALLOC_CONF", SettingValue::Text("evil\x1b[2J\nline".to_owned()))
             .alloc(0x1000, 512)
             .build();
-        let shown = text(&FileFacts::of(&Input::for_test("a\nb.pickle", trace)));
+        let shown = text(&FileFacts::of(&Outlined::for_test("a\nb.pickle", trace)));
         assert!(shown.starts_with("a\\nb.pickle\n  format       memlab-trace (0 B), complete\n"), "{shown}");
         assert!(shown.contains("  settings\n    PYTORCH_CUDA_ALLOC_CONF: evil\\x1b[2J\\nline\n"), "{shown}");
         assert!(
