@@ -3,6 +3,7 @@
 //! Only this file and those below it know clap's attributes. Nothing here looks at files or at the terminal.
 
 mod analyze;
+mod asked;
 mod check;
 mod diff;
 mod export;
@@ -209,28 +210,6 @@ impl AnalysisArgs {
             return None;
         }
         Some(self.from.unwrap_or(0)..self.to.unwrap_or(u64::MAX))
-    }
-
-    /// The option that only events can answer, if one was given.
-    pub(crate) fn needs_events(&self) -> Option<&'static str> {
-        match (self.from, self.to) {
-            (Some(_), _) => Some("--from"),
-            (None, Some(_)) => Some("--to"),
-            (None, None) => (self.group_by != GroupBy::default()).then_some("--group-by"),
-        }
-    }
-
-    /// The options that are not at their defaults, as they would be typed.
-    pub(crate) fn typed(&self) -> Vec<String> {
-        let group_by = Some(self.group_by).filter(|&key| key != GroupBy::default());
-        let pairs = [
-            ("--device", self.device.map(|value| value.to_string())),
-            ("--top", self.top.map(|value| value.to_string())),
-            ("--group-by", group_by.map(|value| value.to_string())),
-            ("--from", self.from.map(|value| value.to_string())),
-            ("--to", self.to.map(|value| value.to_string())),
-        ];
-        pairs.into_iter().filter_map(|(name, value)| Some(format!("{name} {}", value?))).collect()
     }
 
     fn check(&self) -> Result<(), String> {

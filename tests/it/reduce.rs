@@ -114,6 +114,7 @@ fn ranks_are_compared_as_before() {
         });
         let reports = analysis::compared(analyses.into());
         reports
+            .files
             .into_iter()
             .map(|(report, _)| serde_json::to_value(&report.findings).unwrap())
             .collect::<Vec<_>>()
