@@ -30,11 +30,7 @@ pub(crate) fn each<T: Send>(
     };
     let results = in_turn(paths.len(), rayon::current_num_threads(), one);
     drop(progress);
-    let tell = |(result, note): (T, String)| {
-        console.detail(&note);
-        result
-    };
-    Ok(results.into_iter().map(|result| result.map(tell)).collect())
+    Ok(input::noted(results, console))
 }
 
 /// `work` on 0 to `count`, at most `most` at one time; results in order.

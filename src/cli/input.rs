@@ -126,7 +126,11 @@ fn worked<T>(
     Ok((result, note))
 }
 
-fn noted<T>(results: Vec<anyhow::Result<(T, String)>>, console: &Console) -> Vec<anyhow::Result<T>> {
+/// The results alone; what is to be said of reading each is said.
+pub(crate) fn noted<T>(
+    results: Vec<anyhow::Result<(T, String)>>,
+    console: &Console,
+) -> Vec<anyhow::Result<T>> {
     let tell = |(result, note): (T, String)| {
         console.detail(&note);
         result
