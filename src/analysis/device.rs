@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::error::Result;
 use crate::findings::{self, DeviceFacts, Finding, JudgedOom, Scene, States, judge_all};
-use crate::model::{DeviceTrace, Trace, Warnings};
+use crate::model::{DeviceId, DeviceTrace, Trace, Warnings};
 use crate::rebuild::{History, Moment, NONE, OomEvent, State, rebuild};
 use crate::report::html::blob::{Budget, PageDevice};
 use crate::report::{
@@ -65,7 +65,7 @@ pub(super) fn analyze_rebuilt(
     let table = tables::lines(trace, device, history, grouping, options.window.clone())?;
     let steps = tables::steps(trace, device, history);
     let facts = trace.process.devices.iter().find(|facts| facts.device == device.device);
-    let total_bytes = total_bytes(trace, device);
+    let total_bytes = total_bytes(trace, device.device);
     let readings = tables::readings(trace, device, history);
     let failed: Vec<OomEvent> = work.ooms().copied().collect();
     let ooms = judge_all(trace, device, history, total_bytes, &failed);
@@ -86,9 +86,11 @@ pub(super) fn analyze_rebuilt(
     };
     let order: Vec<u32> = table.entries.iter().map(|entry| entry.group).collect();
     let at_peak = scene.state_at(usage.peaks.reserved.moment);
-    let (findings, mut summed) = (findings::of_device(&scene)?, told::facts(&scene, options.several_files));
+    let first_event = history.first_event;
+    let findings = findings::of_device(&scene)?.into_iter().map(|found| found.numbered_from(first_event));
+    let (findings, mut summed) = (findings.collect(), told::facts(&scene, options.several_files));
     let self_check = readings.as_ref().and_then(recorded::self_check);
-    let report = DeviceReport {
+    let mut report = DeviceReport {
         device: device.device.0,
         name: facts.map(|facts| facts.name.clone()).filter(|name| !name.is_empty()),
         total_bytes,
@@ -116,6 +118,7 @@ pub(super) fn analyze_rebuilt(
         timeline: if options.with_pictures { work.timeline(&order, &steps) } else { Timeline::default() },
         pictures: if options.with_pictures { work.pictures(&scene, &order) } else { Pictures::default() },
     };
+    report.numbered_from(first_event);
     let mut warnings = history.warnings.clone();
     if let Some(check) = &report.self_check {
         recorded::warn_of_check(report.device, check, &mut warnings);
@@ -153,14 +156,14 @@ fn share(budget: Budget, trace: &Trace, device: &DeviceTrace) -> u64 {
 }
 
 /// The device's memory, when recorded.
-pub(super) fn total_bytes(trace: &Trace, device: &DeviceTrace) -> Option<u64> {
-    let facts = trace.process.devices.iter().find(|facts| facts.device == device.device);
+pub(super) fn total_bytes(trace: &Trace, device: DeviceId) -> Option<u64> {
+    let facts = trace.process.devices.iter().find(|facts| facts.device == device);
     facts.and_then(|facts| facts.total_bytes).or_else(|| sampled_total(trace, device))
 }
 
 /// The device's memory as a sample states it, for recordings without facts of their devices.
-fn sampled_total(trace: &Trace, device: &DeviceTrace) -> Option<u64> {
-    trace.samples.iter().filter(|sample| sample.device == device.device).find_map(|sample| sample.total_bytes)
+fn sampled_total(trace: &Trace, device: DeviceId) -> Option<u64> {
+    trace.samples.iter().filter(|sample| sample.device == device).find_map(|sample| sample.total_bytes)
 }
 
 /// The rules by which lines were found, as far as they were used.
@@ -182,7 +185,8 @@ fn counters(history: &History, window: &Range<u64>) -> WindowUsage {
     tables::window_usage(history, window)
 }
 
-fn beginning(history: &History) -> HistoryRow {
+/// What is known of the beginning.
+pub(super) fn beginning(history: &History) -> HistoryRow {
     let begun = &history.allocations.alloc_events;
     HistoryRow {
         from_the_start: history.from_the_start,

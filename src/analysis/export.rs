@@ -63,7 +63,7 @@ impl<'a> Exporter<'a> {
         let source = self.source();
         match table {
             Table::Trace => {
-                let total_bytes = analysed::total_bytes(trace, device);
+                let total_bytes = analysed::total_bytes(trace, device.device);
                 sink(tables::trace_frame(&source, total_bytes, self.is_complete())?)
             }
             Table::Allocations => {
@@ -159,7 +159,7 @@ impl<'a> Exporter<'a> {
 
     fn ooms(&self) -> Vec<OomEntry> {
         let Self { trace, device, history, .. } = self;
-        let total_bytes = analysed::total_bytes(trace, device);
+        let total_bytes = analysed::total_bytes(trace, device.device);
         judge_all(trace, device, history, total_bytes, &history.ooms).iter().map(rows::oom).collect()
     }
 

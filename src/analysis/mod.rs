@@ -16,6 +16,7 @@ mod oom;
 mod page;
 mod partition;
 mod pictures;
+mod pieces;
 mod ranks;
 mod recorded;
 mod reduce;
@@ -32,6 +33,7 @@ pub use export_table::Table;
 pub use histories::histories;
 pub use oom::oom_rows;
 pub use partition::{DATASET_TABLES, Partition, job_name, rank_of};
+pub use pieces::{Room, analyze_recording};
 pub use ranks::{Analysis, Compared, compared};
 pub use reduce::{MOST_PERCENT, Reduction, reduce};
 

@@ -67,7 +67,8 @@ pub struct Finding {
     pub device: DeviceId,
     /// Lines concerned, most bytes first.
     pub lines: Vec<LineBytes>,
-    /// The figures that prove it, by name. Sizes are exact bytes and their names end in `_bytes`.
+    /// The figures that prove it, by name. Sizes are exact bytes and their names end in `_bytes`; numbers of events of
+    /// the device are called `event` or end in `_event`, lists of them are `burst_events`.
     pub evidence: Map<String, Value>,
     /// What to do: whole sentences.
     pub remedy: String,
@@ -108,6 +109,25 @@ impl Finding {
     #[must_use]
     pub fn evidence(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.evidence.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Numbers events as the recording does, of which this was found in an excerpt that begins with event `first`.
+    #[must_use]
+    pub fn numbered_from(mut self, first: u64) -> Self {
+        let is_event = |name: &str| name == "event" || name.ends_with("_event");
+        let shift = |value: &mut Value| {
+            if let Some(event) = value.as_u64() {
+                *value = event.saturating_add(first).into();
+            }
+        };
+        for (name, value) in &mut self.evidence {
+            match value {
+                Value::Array(events) if name == "burst_events" => events.iter_mut().for_each(shift),
+                value if is_event(name) => shift(value),
+                _ => {}
+            }
+        }
         self
     }
 

@@ -31,7 +31,10 @@ mod workspaces;
 
 pub use facts::{DeviceFacts, RankFacts};
 pub use finding::{Finding, LineBytes, Severity};
-pub use oom::{Cap, OomFacts, Outside, Refusal, Sums, Verdict, VerdictKind, judge, judge_all};
+pub use oom::{
+    Cap, Failure, OomFacts, Outside, Refusal, Sums, Verdict, VerdictKind, failures, is_state_known, judge,
+    judge_all,
+};
 pub use page::{index, looked_for, page, parts};
 pub use rule::{Check, Guide, RULES, Rule, of_device, of_ranks, of_trace, rule};
 pub use scene::{JudgedOom, Scene, SettingHelp, States};

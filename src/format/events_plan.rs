@@ -4,6 +4,7 @@
 //! unpacked; then the chunks are decoded in parallel, straight into columns of their final length.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use rayon::prelude::*;
 
@@ -64,7 +65,7 @@ impl EventFacts {
 
 /// A chunk whose rows have their place.
 pub(super) struct Part<'a> {
-    pub(super) chunk: &'a Chunk<'a>,
+    pub(super) chunk: Chunk<'a>,
     pub(super) rows: usize,
     /// Index in the device's stream list for each index in the chunk's.
     pub(super) streams: Vec<u32>,
@@ -96,7 +97,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Gives a chunk its place. Nothing is unpacked, no column allocated.
-    pub(super) fn add(&mut self, chunk: &'a Chunk<'a>, budget: &mut Budget, trace: &mut Trace) -> Parse<()> {
+    pub(super) fn add(&mut self, chunk: &Chunk<'a>, budget: &mut Budget, trace: &mut Trace) -> Parse<()> {
         let facts = EventFacts::read(chunk, &mut trace.warnings)?;
         if self.devices.len() >= MAX_DEVICES && !self.devices.contains_key(&facts.device) {
             return Err(Fault::Wrong("more than 256 devices"));
@@ -114,7 +115,7 @@ impl<'a> Plan<'a> {
         let stated = if facts.streams.is_empty() { &[0][..] } else { &facts.streams };
         let streams = stated.iter().map(|&stream| device.stream(stream)).collect();
         let times_us = facts.start_us.zip(facts.end_us);
-        device.parts.push(Part { chunk, rows: facts.count, streams, times_us });
+        device.parts.push(Part { chunk: *chunk, rows: facts.count, streams, times_us });
         Ok(())
     }
 
@@ -125,27 +126,39 @@ impl<'a> Plan<'a> {
 
     /// Decodes everything into `trace`.
     pub(super) fn decode(self, trace: &mut Trace, ids: &Ids) {
-        let mut columns: Vec<Events> = self.devices.values().map(sized).collect();
-        let mut jobs = Vec::new();
-        for (device, events) in self.devices.values().zip(&mut columns) {
-            let mut rest = Rows::all(events);
-            for part in &device.parts {
-                let (rows, after) = rest.split_at(part.rows);
-                rest = after;
-                jobs.push(Job { part, rows });
-            }
-        }
-        let mut done: Vec<Decoded> = jobs
-            .into_par_iter()
-            .map_init(Unpacker::default, |unpacker, job| job.run(ids, unpacker))
-            .collect();
-        let mut done = done.drain(..);
-        for ((number, device), mut events) in self.devices.into_iter().zip(columns) {
-            let results: Vec<Decoded> = done.by_ref().take(device.parts.len()).collect();
-            settle(&mut events, &device.parts, results, trace);
-            events.stream_values = device.stream_values;
+        for (&number, device) in &self.devices {
+            let events = device.decoded(0..device.parts.len(), trace, ids);
             trace.device_mut(DeviceId(number)).events = events;
         }
+    }
+
+    /// Devices that have events, ascending.
+    pub(super) fn devices(&self) -> impl Iterator<Item = u32> {
+        self.devices.keys().copied()
+    }
+
+    /// How many events of `device` have a place.
+    pub(super) fn rows_of(&self, device: u32) -> u64 {
+        self.devices.get(&device).map_or(0, |device| device.rows as u64)
+    }
+
+    /// Decodes chunks of `device` from number `from` on, until there are `least` events or no more chunks; also gives
+    /// the number of the next chunk. `None` when there is none from `from` on.
+    pub(super) fn decode_some(
+        &self,
+        device: u32,
+        from: usize,
+        least: usize,
+        trace: &mut Trace,
+        ids: &Ids,
+    ) -> Option<(Events, usize)> {
+        let device = self.devices.get(&device).filter(|device| from < device.parts.len())?;
+        let (mut to, mut rows) = (from, 0);
+        while to < device.parts.len() && (to == from || rows < least) {
+            rows += device.parts[to].rows;
+            to += 1;
+        }
+        Some((device.decoded(from..to, trace, ids), to))
     }
 
     /// Counts everything, and makes `trace` what is known of it.
@@ -174,7 +187,7 @@ impl<'a> Plan<'a> {
 /// Adds what a chunk gave to the counts of its device.
 fn add(sum: &mut EventCounts, part: &Part<'_>, chunk: Counted, trace: &mut Trace) {
     if let Some(fault) = chunk.fault {
-        damaged(trace, part.chunk, fault);
+        damaged(trace, &part.chunk, fault);
         return;
     }
     trace.warnings.merge(chunk.warnings);
@@ -205,6 +218,26 @@ pub(super) fn lost(trace: &mut Trace, missing: u64, device: u32) {
 }
 
 impl Device<'_> {
+    /// The events of the chunks `parts`, decoded side by side.
+    fn decoded(&self, parts: Range<usize>, trace: &mut Trace, ids: &Ids) -> Events {
+        let parts = &self.parts[parts];
+        let mut events = sized(parts.iter().map(|part| part.rows).sum());
+        let mut jobs = Vec::with_capacity(parts.len());
+        let mut rest = Rows::all(&mut events);
+        for part in parts {
+            let (rows, after) = rest.split_at(part.rows);
+            rest = after;
+            jobs.push(Job { part, rows });
+        }
+        let done: Vec<Decoded> = jobs
+            .into_par_iter()
+            .map_init(Unpacker::default, |unpacker, job| job.run(ids, unpacker))
+            .collect();
+        settle(&mut events, parts, done, trace);
+        events.stream_values.clone_from(&self.stream_values);
+        events
+    }
+
     fn stream(&mut self, value: u64) -> u32 {
         let next = self.stream_values.len() as u32;
         let index = *self.stream_index.entry(value).or_insert(next);
@@ -217,8 +250,7 @@ impl Device<'_> {
 
 /// Columns of their final length. Zeroed memory comes from the system as it is touched, so the pages are
 /// paid for by the threads that fill them.
-fn sized(device: &Device<'_>) -> Events {
-    let rows = device.rows;
+fn sized(rows: usize) -> Events {
     Events {
         actions: vec![Action::Alloc; rows],
         times_us: vec![0; rows],

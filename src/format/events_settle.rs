@@ -19,7 +19,7 @@ pub(super) fn settle(events: &mut Events, parts: &[Part<'_>], results: Vec<Decod
         let rows = read_at..read_at + part.rows;
         read_at = rows.end;
         if let Some(fault) = decoded.fault {
-            damaged(trace, part.chunk, fault);
+            damaged(trace, &part.chunk, fault);
             continue;
         }
         if rows.start != write_at {

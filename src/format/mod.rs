@@ -27,6 +27,7 @@ mod notes;
 mod packer;
 mod process;
 mod read;
+mod recording;
 mod reduced;
 mod sample_rows;
 mod segments;
@@ -49,6 +50,7 @@ mod samples;
 pub use ahead::stated_events;
 pub use codec::Codec;
 pub use read::{is_trace, outline, read};
+pub use recording::Recording;
 pub use write::{WriteOptions, Writer, write};
 
 /// Newest version of the format that this module writes: major, minor; what needs less is written as less. It

@@ -41,10 +41,9 @@ pub fn is_trace(bytes: &[u8]) -> bool {
 /// are of a newer major version, [`Error::Corrupt`] when the header contradicts itself no chunk is whole,
 /// [`Error::Shape`] when a reduced recording lacks its report.
 pub fn read(bytes: &[u8]) -> Result<Trace> {
-    read_but_events(bytes, |plan, mut trace, ids| {
-        plan.decode(&mut trace, ids);
-        trace
-    })
+    let (plan, mut trace, ids) = read_but_events(bytes)?;
+    plan.decode(&mut trace, &ids);
+    Ok(trace)
 }
 
 /// As [`read()`], with the events counted and not decoded: in a small part of the time, and in memory that
@@ -54,18 +53,17 @@ pub fn read(bytes: &[u8]) -> Result<Trace> {
 /// # Errors
 /// As [`read()`].
 pub fn outline(bytes: &[u8]) -> Result<Outline> {
-    read_but_events(bytes, |plan, mut trace, ids| {
-        let is_damage = |kind: &str| matches!(kind, "damaged-chunk" | "missing-table" | "unknown-id");
-        if trace.warnings.iter().any(|warning| is_damage(warning.kind)) {
-            plan.decode(&mut trace, ids);
-            return Outline::of(trace);
-        }
-        plan.count(trace)
-    })
+    let (plan, mut trace, ids) = read_but_events(bytes)?;
+    let is_damage = |kind: &str| matches!(kind, "damaged-chunk" | "missing-table" | "unknown-id");
+    if trace.warnings.iter().any(|warning| is_damage(warning.kind)) {
+        plan.decode(&mut trace, &ids);
+        return Ok(Outline::of(trace));
+    }
+    Ok(plan.count(trace))
 }
 
-/// Reads everything but events, for which `events` gets the plan.
-fn read_but_events<T>(bytes: &[u8], events: impl FnOnce(Plan<'_>, Trace, &Ids) -> T) -> Result<T> {
+/// Reads everything but events, for which there is a plan.
+pub(super) fn read_but_events(bytes: &[u8]) -> Result<(Plan<'_>, Trace, Ids)> {
     if !is_trace(bytes) {
         let what = if bytes.is_empty() { "it is empty".to_owned() } else { format!("{:02x?}", start(bytes)) };
         return Err(Error::UnknownFormat { what });
@@ -98,7 +96,7 @@ fn read_but_events<T>(bytes: &[u8], events: impl FnOnce(Plan<'_>, Trace, &Ids) -
     if reduced.is_reduced {
         take_reduced(reduced, plan.has_events(), &mut context.trace)?;
     }
-    Ok(events(plan, context.trace, &context.ids))
+    Ok((plan, context.trace, context.ids))
 }
 
 /// Gives `trace` its report. Without it, a reduced recording would pass for one in which nothing happened.
@@ -167,7 +165,7 @@ struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    fn take(&mut self, chunk: &'a Chunk<'a>, context: &mut Context) -> Parse<()> {
+    fn take(&mut self, chunk: &Chunk<'a>, context: &mut Context) -> Parse<()> {
         let Some(kind) = Kind::from_number(chunk.kind) else {
             context.trace.warnings.add("unknown-chunk", || {
                 format!("chunks of kind {} are not known to this version and were skipped", chunk.kind)

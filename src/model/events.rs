@@ -126,6 +126,22 @@ impl<T: Copy + Default + PartialEq> OptionalColumn<T> {
     pub fn values(&self) -> &[T] {
         &self.values
     }
+
+    /// Takes off the rows from `at` on.
+    fn split_off(&mut self, at: usize) -> Self {
+        let behind = if at < self.values.len() { self.values.split_off(at) } else { Vec::new() };
+        let filled = self.values.iter().rposition(|value| *value != T::default()).map_or(0, |last| last + 1);
+        self.values.truncate(filled);
+        Self { values: behind }
+    }
+
+    /// Puts the rows of `more` behind the first `rows` rows, which are all that this column has.
+    fn append(&mut self, rows: usize, more: Self) {
+        if !more.values.is_empty() {
+            self.values.resize(rows, T::default());
+            self.values.extend(more.values);
+        }
+    }
 }
 
 /// One event as a row, for building and for showing. The columns are in [`Events`].
@@ -238,6 +254,51 @@ impl Events {
         self.times_us.iter().any(|&time| time != NO_TIME)
     }
 
+    /// Takes off the events from `at` on. Streams keep their numbers.
+    #[must_use]
+    pub fn split_off(&mut self, at: usize) -> Self {
+        let at = at.min(self.len());
+        let others = self.other_actions.partition_point(|&(event, _)| event < at as u64);
+        let others = self.other_actions.split_off(others);
+        Self {
+            actions: self.actions.split_off(at),
+            times_us: self.times_us.split_off(at),
+            addresses: self.addresses.split_off(at),
+            sizes: self.sizes.split_off(at),
+            streams: self.streams.split_off(at),
+            stacks: self.stacks.split_off(at),
+            pools: self.pools.split_off(at),
+            compile_contexts: self.compile_contexts.split_off(at),
+            user_metadata: self.user_metadata.split_off(at),
+            internal_metadata: self.internal_metadata.split_off(at),
+            forward_frames: self.forward_frames.split_off(at),
+            other_actions: others.into_iter().map(|(event, name)| (event - at as u64, name)).collect(),
+            stream_values: self.stream_values.clone(),
+        }
+    }
+
+    /// Puts `more` behind the last event. Both must number streams alike: [`Events::stream_values`] of one begins with
+    /// those of the other, as in pieces of one recording.
+    pub fn append(&mut self, more: Self) {
+        let rows = self.len();
+        self.actions.extend(more.actions);
+        self.times_us.extend(more.times_us);
+        self.addresses.extend(more.addresses);
+        self.sizes.extend(more.sizes);
+        self.streams.extend(more.streams);
+        self.stacks.extend(more.stacks);
+        self.pools.append(rows, more.pools);
+        self.compile_contexts.append(rows, more.compile_contexts);
+        self.user_metadata.append(rows, more.user_metadata);
+        self.internal_metadata.append(rows, more.internal_metadata);
+        self.forward_frames.append(rows, more.forward_frames);
+        let others = more.other_actions.into_iter().map(|(event, name)| (event + rows as u64, name));
+        self.other_actions.extend(others);
+        if more.stream_values.len() > self.stream_values.len() {
+            self.stream_values = more.stream_values;
+        }
+    }
+
     /// Makes room for `additional` events in every full column.
     pub fn reserve(&mut self, additional: usize) {
         self.actions.reserve(additional);
@@ -269,6 +330,31 @@ mod tests {
         assert!(column.is_default());
         column.set(7, 3);
         assert_eq!((column.get(6), column.get(7), column.get(8)), (0, 3, 0));
+    }
+
+    #[test]
+    fn events_taken_apart_and_put_together_are_the_same() {
+        let mut events = Events::default();
+        for number in 0..9 {
+            events.push(Event {
+                action: Action::Alloc,
+                time_us: number as i64,
+                address: number * 512,
+                size: number,
+                stream: number % 3,
+                stack: StackId(number as u32),
+            });
+        }
+        events.user_metadata.set(2, StringId(5));
+        events.user_metadata.set(6, StringId(7));
+        events.other_actions = vec![(1, StringId(1)), (8, StringId(2))];
+        for at in 0..=10 {
+            let mut front = events.clone();
+            let behind = front.split_off(at);
+            assert_eq!((front.len(), behind.len()), (at.min(9), 9 - at.min(9)));
+            front.append(behind);
+            assert_eq!(format!("{front:?}"), format!("{events:?}"), "{at}");
+        }
     }
 
     #[test]

@@ -30,6 +30,6 @@ pub use segments::{Block, BlockState, PoolId, Segment, SegmentKind};
 pub use settings::{SettingValue, Settings};
 pub use stacks::{StackId, StackTable};
 pub use strings::{StringId, StringTable};
-pub use trace::{Annotation, DeviceId, DeviceTrace, Format, Trace};
+pub use trace::{Annotation, DeviceId, DeviceTrace, Excerpt, Format, Trace};
 pub use visible::{is_invisible, visible};
 pub use warning::{Warning, Warnings};

@@ -53,6 +53,28 @@ pub struct DeviceTrace {
     pub events: Events,
     /// State at the end, by address; `None` when the file does not have it (a killed job, for example).
     pub segments: Option<Vec<Segment>>,
+    /// Where the events begin, when they do not begin with the recording's first.
+    pub excerpt: Option<Excerpt>,
+}
+
+/// How an excerpt of a recording begins: event 0 of the columns is event `first_event` of the recording, and before it
+/// the allocator was in this state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Excerpt {
+    /// Number of the first event in the columns.
+    pub first_event: u64,
+    /// How many events the recording has on this device.
+    pub recorded_events: u64,
+    /// Segments and blocks before that event, by address; sizes of blocks are true ones.
+    pub segments: Vec<Segment>,
+}
+
+impl DeviceTrace {
+    /// Number of the first event in the columns: 0 unless this is an excerpt.
+    #[must_use]
+    pub fn first_event(&self) -> u64 {
+        self.excerpt.as_ref().map_or(0, |excerpt| excerpt.first_event)
+    }
 }
 
 /// All that a file holds, with every id resolved against the tables beside it.

@@ -67,7 +67,10 @@ impl Allocations {
         begun && (free == NONE || u64::from(free) >= moment.0)
     }
 
-    fn is_initially_pending(&self, row: usize) -> bool {
+    /// Whether row `row` was given back before the first event, so that it is active at first but never allocated.
+    #[inline]
+    #[must_use]
+    pub fn is_initially_pending(&self, row: usize) -> bool {
         !self.initially_pending.is_empty() && self.initially_pending.binary_search(&(row as u32)).is_ok()
     }
 
@@ -148,6 +151,9 @@ pub struct OomEvent {
 pub struct History {
     /// Device.
     pub device: DeviceId,
+    /// Number, in the recording, of the first event that was replayed: 0 unless this is an excerpt. All event numbers
+    /// and moments here count from that one on.
+    pub first_event: u64,
     /// How many events were replayed.
     pub events: u64,
     /// Every allocation's life.

@@ -4,13 +4,15 @@
 //! back, what they brought is removed. Two witnesses name the blocks that were live: a free without an
 //! allocation before it, and a block that is active at the end without an allocation in the trace. The size
 //! of the second kind is stated; that of the first follows from what surrounds it, or is uncertain.
+//!
+//! Owns the deduction and its result. What it has to know of the events is gathered by `gather`, piece by piece, so
+//! that a recording need not be in memory whole.
 
 use std::collections::BTreeMap;
 
-use hashbrown::{HashMap, HashSet};
+use crate::model::{Block, BlockState, DeviceTrace, PoolId, Segment, SegmentKind, StackId};
 
-use crate::model::{Action, BlockState, DeviceTrace, PoolId, SegmentKind, StackId};
-
+use super::gather::{SegmentChanges, Witnesses};
 use super::rules::{Rules, SMALL_BYTES, SMALL_SEGMENT_BYTES};
 
 /// A range held before the first event.
@@ -26,6 +28,18 @@ pub(super) struct Piece {
 }
 
 impl Piece {
+    fn of(segment: &Segment) -> Self {
+        Self {
+            address: segment.address,
+            bytes: segment.bytes,
+            stream: segment.stream,
+            kind: segment.kind,
+            pool: segment.pool,
+            expandable: segment.is_expandable,
+            stack: segment.stack,
+        }
+    }
+
     fn end(&self) -> u64 {
         self.address.saturating_add(self.bytes)
     }
@@ -44,6 +58,20 @@ pub(super) struct InitialBlock {
     pub(super) uncertain_bytes: u64,
 }
 
+impl InitialBlock {
+    fn of(block: &Block, stream: u64) -> Self {
+        Self {
+            address: block.address,
+            bytes: block.bytes,
+            requested_bytes: block.requested_bytes,
+            stream,
+            stack: block.stack,
+            pending: block.state == BlockState::ActivePendingFree,
+            uncertain_bytes: 0,
+        }
+    }
+}
+
 /// State before the first event, by address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Initial {
@@ -54,15 +82,70 @@ pub(super) struct Initial {
 impl Initial {
     /// Reads the initial state off `device`.
     pub(super) fn derive(device: &DeviceTrace, rules: &Rules) -> Self {
-        let pieces = pieces_before(device);
-        let known = device.segments.is_some();
+        if let Some(excerpt) = &device.excerpt {
+            return Self::stated(&excerpt.segments);
+        }
+        let mut changes = SegmentChanges::default();
+        changes.take(&device.events);
+        let pieces = pieces_before(device.segments.as_deref(), &changes);
         // Nothing held before the first event: nothing can have been live, and the search is spared.
-        if known && pieces.is_empty() && !device.events.is_empty() {
+        if device.segments.is_some() && pieces.is_empty() && !device.events.is_empty() {
             return Self::default();
         }
-        let mut blocks = live_before(device);
+        let mut witnesses = Witnesses::default();
+        witnesses.take(&device.events);
+        Self::concluded(pieces, witnesses, device.segments.as_deref(), rules)
+    }
+
+    /// What `witnesses` and the final `segments` say of blocks within `pieces`.
+    pub(super) fn concluded(
+        pieces: BTreeMap<u64, Piece>,
+        witnesses: Witnesses,
+        segments: Option<&[Segment]>,
+        rules: &Rules,
+    ) -> Self {
+        let mut blocks = live_before(witnesses, segments);
         settle_sizes(&mut blocks, &pieces, rules);
         Self { pieces: pieces.into_values().collect(), blocks }
+    }
+
+    /// A state that is known, block for block.
+    pub(super) fn stated(segments: &[Segment]) -> Self {
+        let pieces = segments.iter().filter(|segment| segment.bytes > 0).map(Piece::of).collect();
+        let active = |block: &&Block| block.state != BlockState::Inactive;
+        let blocks = segments.iter().flat_map(|segment| {
+            segment.blocks.iter().filter(active).map(|block| InitialBlock::of(block, segment.stream))
+        });
+        let mut initial = Self { pieces, blocks: blocks.collect() };
+        // Blocks are entered in order of address, whatever a file says.
+        initial.blocks.sort_by_key(|block| block.address);
+        initial
+    }
+
+    /// The state as segments with their blocks, free ones included. Pieces of an expandable segment stay apart.
+    pub(super) fn as_segments(&self) -> Vec<Segment> {
+        let mut blocks = self.blocks.iter().peekable();
+        let segment = |piece: &Piece| {
+            let mut segment = Segment {
+                address: piece.address,
+                bytes: piece.bytes,
+                stream: piece.stream,
+                kind: piece.kind,
+                pool: piece.pool,
+                is_expandable: piece.expandable,
+                stack: piece.stack,
+                ..Segment::default()
+            };
+            let mut at = piece.address;
+            while let Some(block) = blocks.next_if(|block| block.address < piece.end()) {
+                segment.push_free(at, block.address);
+                segment.push(block);
+                at = block.address.saturating_add(block.bytes);
+            }
+            segment.push_free(at, piece.end());
+            segment
+        };
+        self.pieces.iter().map(segment).collect()
     }
 
     /// Takes in true sizes that a pass has learnt, as (row, bytes). Whether a size changed; a size that was
@@ -90,49 +173,53 @@ impl Initial {
     }
 }
 
-fn pieces_before(device: &DeviceTrace) -> BTreeMap<u64, Piece> {
-    let mut pieces: BTreeMap<u64, Piece> = device
-        .segments
-        .iter()
-        .flatten()
-        .filter(|segment| segment.bytes > 0)
-        .map(|segment| {
-            (
-                segment.address,
-                Piece {
-                    address: segment.address,
-                    bytes: segment.bytes,
-                    stream: segment.stream,
-                    kind: segment.kind,
-                    pool: segment.pool,
-                    expandable: segment.is_expandable,
-                    stack: segment.stack,
-                },
-            )
-        })
-        .collect();
-    let events = &device.events;
-    for index in (0..events.len()).rev() {
-        let (address, bytes) = (events.addresses[index], events.sizes[index]);
-        match events.actions[index] {
-            Action::SegmentAlloc | Action::SegmentMap => remove(&mut pieces, address, bytes),
-            action @ (Action::SegmentFree | Action::SegmentUnmap) => {
-                let kind = if bytes == SMALL_SEGMENT_BYTES { SegmentKind::Small } else { SegmentKind::Large };
-                put_back(
-                    &mut pieces,
-                    Piece {
-                        address,
-                        bytes,
-                        stream: events.stream(index),
-                        kind,
-                        pool: PoolId::DEFAULT,
-                        expandable: action == Action::SegmentUnmap,
-                        stack: StackId::NONE,
-                    },
-                );
-            }
-            _ => {}
+impl Segment {
+    fn push(&mut self, block: &InitialBlock) {
+        let allocated = if block.pending { 0 } else { block.bytes };
+        let state = if block.pending { BlockState::ActivePendingFree } else { BlockState::ActiveAllocated };
+        let more = [allocated, block.bytes, block.requested_bytes];
+        for (sum, more) in self.stated_bytes.iter_mut().zip(more) {
+            *sum = sum.saturating_add(more);
         }
+        self.blocks.push(Block {
+            address: block.address,
+            bytes: block.bytes,
+            requested_bytes: block.requested_bytes,
+            state,
+            stack: block.stack,
+        });
+    }
+
+    fn push_free(&mut self, from: u64, to: u64) {
+        if from < to {
+            self.blocks.push(Block { address: from, bytes: to - from, ..Block::default() });
+        }
+    }
+}
+
+/// What was held before the first event: the final `segments`, with every change undone.
+pub(super) fn pieces_before(segments: Option<&[Segment]>, changes: &SegmentChanges) -> BTreeMap<u64, Piece> {
+    let held = segments.unwrap_or_default().iter().filter(|segment| segment.bytes > 0);
+    let mut pieces: BTreeMap<u64, Piece> =
+        held.map(|segment| (segment.address, Piece::of(segment))).collect();
+    for change in changes.newest_first() {
+        if change.obtained {
+            remove(&mut pieces, change.address, change.bytes);
+            continue;
+        }
+        let kind = if change.bytes == SMALL_SEGMENT_BYTES { SegmentKind::Small } else { SegmentKind::Large };
+        put_back(
+            &mut pieces,
+            Piece {
+                address: change.address,
+                bytes: change.bytes,
+                stream: change.stream,
+                kind,
+                pool: PoolId::DEFAULT,
+                expandable: change.expandable,
+                stack: StackId::NONE,
+            },
+        );
     }
     pieces
 }
@@ -162,90 +249,15 @@ fn put_back(pieces: &mut BTreeMap<u64, Piece>, piece: Piece) {
     }
 }
 
-/// What the walk knows of an address.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Seen {
-    Open,
-    Closing,
-}
-
-/// Whether the recording left out `free_completed` (`skip_actions`): there is none at all, and a block whose
-/// free was requested is handed out again, or is not pending in the final state.
-pub(super) fn completions_are_left_out(device: &DeviceTrace) -> bool {
-    let events = &device.events;
-    if events.actions.contains(&Action::FreeCompleted) {
-        return false;
-    }
-    let mut pending: HashSet<u64> = HashSet::new();
-    for (action, address) in events.actions.iter().zip(&events.addresses) {
-        match action {
-            Action::FreeRequested => {
-                pending.insert(*address);
-            }
-            Action::Alloc if pending.contains(address) => return true,
-            _ => {}
-        }
-    }
-    let Some(segments) = &device.segments else { return false };
-    let blocks = segments.iter().flat_map(|segment| &segment.blocks);
-    let still_pending = blocks
-        .filter(|block| block.state == BlockState::ActivePendingFree && pending.contains(&block.address));
-    still_pending.count() < pending.len()
-}
-
-fn live_before(device: &DeviceTrace) -> Vec<InitialBlock> {
-    let events = &device.events;
-    // A recording may leave out `free_requested` altogether (`skip_actions`): seen when a block of its own
-    // completes without one. Then a completion says nothing about having been pending.
-    let mut requests_are_left_out = false;
-    let mut seen: HashMap<u64, Seen> = HashMap::new();
-    let mut blocks: BTreeMap<u64, InitialBlock> = BTreeMap::new();
-    for index in 0..events.len() {
-        let address = events.addresses[index];
-        let mut witness = |pending| {
-            blocks.entry(address).or_insert(InitialBlock {
-                address,
-                bytes: 0,
-                requested_bytes: events.sizes[index],
-                stream: events.stream(index),
-                // The stack of a free says who freed it, not who allocated it.
-                stack: StackId::NONE,
-                pending,
-                uncertain_bytes: 0,
-            });
-        };
-        match events.actions[index] {
-            Action::Alloc => {
-                seen.insert(address, Seen::Open);
-            }
-            Action::FreeRequested if seen.insert(address, Seen::Closing).is_none() => witness(false),
-            Action::FreeCompleted => match seen.remove(&address) {
-                None => witness(true),
-                Some(Seen::Open) => requests_are_left_out = true,
-                Some(Seen::Closing) => {}
-            },
-            _ => {}
-        }
-    }
-    if requests_are_left_out {
-        for block in blocks.values_mut() {
-            block.pending = false;
-        }
-    }
-    for segment in device.segments.iter().flatten() {
+/// Blocks that were live before the first event, by address; those that only a free names have no size yet.
+fn live_before(witnesses: Witnesses, segments: Option<&[Segment]>) -> Vec<InitialBlock> {
+    let mut blocks = witnesses.freed();
+    for segment in segments.unwrap_or_default() {
         for block in &segment.blocks {
-            if block.state == BlockState::Inactive || seen.contains_key(&block.address) {
+            if block.state == BlockState::Inactive || witnesses.last_seen_at(block.address) {
                 continue;
             }
-            blocks.entry(block.address).or_insert(InitialBlock {
-                address: block.address,
-                bytes: block.bytes,
-                requested_bytes: block.requested_bytes,
-                stream: segment.stream,
-                stack: block.stack,
-                pending: block.state == BlockState::ActivePendingFree,
-                uncertain_bytes: 0,
-            });
+            blocks.entry(block.address).or_insert_with(|| InitialBlock::of(block, segment.stream));
         }
     }
     blocks.into_values().collect()
@@ -281,7 +293,7 @@ fn settle_sizes(blocks: &mut [InitialBlock], pieces: &BTreeMap<u64, Piece>, rule
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Block, Segment, TraceBuilder};
+    use crate::model::TraceBuilder;
 
     const MIB: u64 = 1 << 20;
 

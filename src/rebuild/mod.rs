@@ -10,11 +10,13 @@
 mod blocks;
 mod check;
 mod counters;
+mod gather;
 mod history;
 mod initial;
 mod moment;
 mod observer;
 mod pass;
+mod pieces;
 mod retries;
 mod rules;
 mod segments;
@@ -23,11 +25,13 @@ mod state;
 pub use counters::{Stat, stats};
 pub use history::{Allocations, History, NONE, OomEvent, SegmentRanges};
 pub use moment::{Moment, Peak, Peaks, Usage};
+pub use pieces::{Carried, Prelude, end_differences, piece_end};
 pub use rules::{MIN_BLOCK_BYTES, Rules, SMALL_BYTES, SMALL_SEGMENT_BYTES};
 pub use state::{State, StateBlock, StateSegment};
 
 use crate::model::{DeviceTrace, Trace};
 
+use gather::Completions;
 use initial::Initial;
 use observer::Observer;
 use pass::Pass;
@@ -41,15 +45,8 @@ const MAX_CORRECTIONS: usize = 4;
 pub fn rebuild(trace: &Trace, device: &DeviceTrace) -> History {
     let rules = Rules::new(&trace.settings);
     let mut history = run(trace, device, &rules, || ()).0;
-    if let Some(stated) = &device.segments {
-        let is_empty = |device: &DeviceTrace| device.segments.as_ref().is_none_or(Vec::is_empty);
-        let warnings = if trace.devices.iter().all(is_empty) {
-            check::end_against_nothing(&history)
-        } else {
-            check::end_against(stated, &history)
-        };
-        history.warnings.merge(warnings);
-    }
+    let differences = end_differences(trace, device.segments.as_deref(), &history);
+    history.warnings.merge(differences);
     history
 }
 
@@ -61,11 +58,16 @@ fn run<O: Observer>(
     observer: impl Fn() -> O,
 ) -> (History, O) {
     let mut initial = Initial::derive(device, rules);
+    let mut completions = Completions::default();
+    completions.take(&device.events);
+    let completes_at_once = completions.are_left_out(device.segments.as_deref());
     for attempt in 0.. {
-        let (mut history, seen, learnt) = Pass::new(trace, device, rules, &initial, observer()).run();
-        if !initial.correct(&learnt) || attempt == MAX_CORRECTIONS {
+        let mut pass = Pass::new(trace, device, rules, &initial, completes_at_once, observer());
+        pass.walk();
+        if !initial.correct(&pass.learnt) || attempt == MAX_CORRECTIONS {
+            let mut history = pass.history;
             (history.uncertain_allocations, history.uncertain_bytes) = initial.uncertain();
-            return (history, seen);
+            return (history, pass.observer);
         }
     }
     unreachable!("the loop ends at MAX_CORRECTIONS")

@@ -12,7 +12,7 @@ use crate::model::{
 
 use super::blocks::{Blocks, Node};
 use super::history::{History, NONE, OomEvent};
-use super::initial::{self, Initial, InitialBlock};
+use super::initial::{Initial, InitialBlock};
 use super::moment::{Moment, Peaks, Usage};
 use super::observer::{Class, Observer, Released, Taken};
 use super::rules::Rules;
@@ -38,6 +38,8 @@ pub(super) struct Pass<'a, O> {
     has_uncertain: bool,
     /// Whether the state before the first event is still being entered.
     entering: bool,
+    /// The block entered last while that lasts: the next one lies behind it.
+    entered: u32,
     /// Whether frees complete with their request because the recording left out `free_completed`.
     completes_at_once: bool,
 }
@@ -48,6 +50,7 @@ impl<'a, O: Observer> Pass<'a, O> {
         device: &'a DeviceTrace,
         rules: &'a Rules,
         initial: &Initial,
+        completes_at_once: bool,
         observer: O,
     ) -> Self {
         let events = &device.events;
@@ -56,7 +59,12 @@ impl<'a, O: Observer> Pass<'a, O> {
             device,
             rules,
             blocks: Blocks::default(),
-            history: History { device: device.device, events: events.len() as u64, ..History::default() },
+            history: History {
+                device: device.device,
+                first_event: device.first_event(),
+                events: events.len() as u64,
+                ..History::default()
+            },
             held: BTreeMap::new(),
             usage: Usage::default(),
             budget: WALK_BUDGET + events.len() as u64 * 16,
@@ -64,7 +72,8 @@ impl<'a, O: Observer> Pass<'a, O> {
             learnt: Vec::new(),
             has_uncertain: false,
             entering: true,
-            completes_at_once: initial::completions_are_left_out(device),
+            entered: NONE,
+            completes_at_once,
         };
         pass.history.allocation_of_event.reserve_exact(events.len());
         pass.enter(initial);
@@ -97,12 +106,15 @@ impl<'a, O: Observer> Pass<'a, O> {
     }
 
     fn enter_block(&mut self, block: &InitialBlock) {
-        let index = self.free_block_at(block.address, block.bytes, block.stream, 0);
+        let index = self
+            .room_behind_the_last(block.address)
+            .unwrap_or_else(|| self.free_block_at(block.address, block.bytes, block.stream, 0));
         let found = self.blocks.node(index).bytes;
         let bytes = block.bytes.min(found);
         if bytes < found {
             self.blocks.split(index, bytes);
         }
+        self.entered = index;
         let row = self.new_row(block.address, block.requested_bytes, bytes, NONE, block.stack, index);
         let node = self.blocks.node_mut(index);
         node.row = row;
@@ -117,8 +129,26 @@ impl<'a, O: Observer> Pass<'a, O> {
         }
     }
 
-    /// Walks all events and gives the history.
-    pub(super) fn run(mut self) -> (History, O, Vec<(u32, u64)>) {
+    /// Blocks are entered by address, thousands into a segment: mostly the free block behind the last one is the place,
+    /// and no search through the segment is needed.
+    fn room_behind_the_last(&mut self, address: u64) -> Option<u32> {
+        if self.entered == NONE {
+            return None;
+        }
+        let index = self.blocks.node(self.entered).next;
+        let room = (index != NONE).then(|| *self.blocks.node(index))?;
+        if room.state != BlockState::Inactive || address < room.address || address >= room.end() {
+            return None;
+        }
+        if address == room.address {
+            return Some(index);
+        }
+        self.blocks.split(index, address - room.address);
+        Some(self.blocks.node(index).next)
+    }
+
+    /// Walks all events; what is left of the pass then has the history and the blocks as they are at the end.
+    pub(super) fn walk(&mut self) {
         let events = &self.device.events;
         for index in 0..events.len() {
             if self.observer.stops_before(index) {
@@ -129,7 +159,6 @@ impl<'a, O: Observer> Pass<'a, O> {
             self.history.peaks.raise(self.usage, Moment::after(index as u64));
         }
         self.history.end = self.usage;
-        (self.history, self.observer, self.learnt)
     }
 
     /// Applies event `index`; gives the allocation row that it concerns, if any.
@@ -373,6 +402,7 @@ impl<'a, O: Observer> Pass<'a, O> {
 
     pub(super) fn fault(&mut self, kind: &'static str, event: usize, what: &str) {
         let device = self.device.device.0;
+        let event = event as u64 + self.history.first_event;
         let warnings: &mut Warnings = &mut self.history.warnings;
         warnings.add_about(kind, &device.to_string(), 1, || {
             format!("{what}; first at event {event} of device {device}")

@@ -18,6 +18,7 @@ mod json;
 mod lines_table;
 mod markdown;
 mod modules_table;
+mod numbering;
 mod oom;
 mod packed;
 #[cfg(test)]

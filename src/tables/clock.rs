@@ -6,6 +6,8 @@
 use crate::model::{Events, NO_TIME};
 use crate::rebuild::Moment;
 
+use super::times::{FEWEST_FOR_PAUSE, PieceClock, Times};
+
 /// How positions along a recording are measured.
 #[derive(Clone, Copy, Debug)]
 pub enum Clock<'a> {
@@ -13,6 +15,10 @@ pub enum Clock<'a> {
     Time(&'a [i64]),
     /// Number of events applied.
     Events(u64),
+    /// Times of a recording that is read in pieces: only moments of times that were asked for are known.
+    Asked(&'a Times),
+    /// A piece of a recording on the axis of the whole; moments are the piece's own.
+    Piece(PieceClock<'a>),
 }
 
 impl<'a> Clock<'a> {
@@ -31,12 +37,10 @@ impl<'a> Clock<'a> {
     /// of the time and more, in one piece, a picture by time would squeeze everything else into the rest. `0` where
     /// there is no such pause, in microseconds.
     pub(super) fn of_picture(events: &'a Events) -> (Self, u64) {
-        /// A recording of a few events has pauses and no rush.
-        const FEWEST_EVENTS: usize = 64;
         let clock = Self::of(events);
         let Self::Time(times) = clock else { return (clock, 0) };
         let pause = times.windows(2).map(|pair| pair[1].abs_diff(pair[0])).max().unwrap_or(0);
-        if times.len() < FEWEST_EVENTS || pause < clock.end() / 2 {
+        if (times.len() as u64) < FEWEST_FOR_PAUSE || pause < clock.end() / 2 {
             return (clock, 0);
         }
         (Self::Events(events.len() as u64), pause)
@@ -45,14 +49,22 @@ impl<'a> Clock<'a> {
     /// Whether positions are times.
     #[must_use]
     pub fn is_time(self) -> bool {
-        matches!(self, Self::Time(_))
+        match self {
+            Self::Time(_) | Self::Asked(_) => true,
+            Self::Piece(piece) => piece.axis.is_time,
+            Self::Events(_) => false,
+        }
     }
 
     /// Unix time of the first event in microseconds; `None` when events have no usable times.
     #[must_use]
     pub fn start_us(self) -> Option<i64> {
-        let Self::Time(times) = self else { return None };
-        times.first().copied()
+        match self {
+            Self::Time(times) => times.first().copied(),
+            Self::Asked(times) => Some(times.start_us()),
+            Self::Piece(piece) => piece.axis.is_time.then_some(piece.axis.start_us),
+            Self::Events(_) => None,
+        }
     }
 
     /// Position of `moment`. The moment before the first event and the one after it have the same time.
@@ -65,6 +77,15 @@ impl<'a> Clock<'a> {
                 times.get(event).map_or(0, |time| time.abs_diff(times[0]))
             }
             Self::Events(_) => moment.0,
+            // Nobody asks: a picture of pieces is drawn on their own clocks.
+            Self::Asked(times) => {
+                if moment.0 == 0 {
+                    0
+                } else {
+                    times.duration_us()
+                }
+            }
+            Self::Piece(piece) => piece.position(moment),
         }
     }
 
@@ -74,19 +95,27 @@ impl<'a> Clock<'a> {
         match self {
             Self::Time(times) => self.position(Moment(times.len() as u64)),
             Self::Events(events) => events,
+            Self::Asked(times) => times.duration_us(),
+            Self::Piece(piece) => piece.axis.end,
         }
     }
 
     /// The last moment before any event at or after `time_us`; `None` when events have no times.
     pub(super) fn moment_before(self, time_us: i64) -> Option<Moment> {
-        let Self::Time(times) = self else { return None };
-        Some(Moment(times.partition_point(|&time| time < time_us) as u64))
+        match self {
+            Self::Time(times) => Some(Moment(times.partition_point(|&time| time < time_us) as u64)),
+            Self::Asked(times) => times.before(time_us),
+            Self::Events(_) | Self::Piece(_) => None,
+        }
     }
 
     /// The moment after every event up to and at `time_us`; `None` when events have no times.
     pub(super) fn moment_after(self, time_us: i64) -> Option<Moment> {
-        let Self::Time(times) = self else { return None };
-        Some(Moment(times.partition_point(|&time| time <= time_us) as u64))
+        match self {
+            Self::Time(times) => Some(Moment(times.partition_point(|&time| time <= time_us) as u64)),
+            Self::Asked(times) => times.upto(time_us),
+            Self::Events(_) | Self::Piece(_) => None,
+        }
     }
 }
 

@@ -5,11 +5,12 @@
 
 use std::cmp::Ordering;
 
-use crate::model::{DeviceTrace, FrameId, StackId, StringId, Trace};
+use crate::model::{DeviceTrace, Events, FrameId, StackId, StringId, Trace};
 use crate::rebuild::{History, NONE};
 
 use super::module::ModuleNames;
 use super::module_groups::ModuleGroups;
+use super::tags::{ForwardSums, ModuleTags};
 use super::{FrameClass, GroupBy, Passes, StackFacts, classify_frames, stack_facts};
 
 /// What a group is called. Which fields are filled follows from [`GroupBy`]; for [`GroupBy::Stack`] file,
@@ -111,9 +112,21 @@ impl Grouping {
     /// segments show for it, where they do.
     #[must_use]
     pub fn build(trace: &Trace, device: &DeviceTrace, history: &History, by: GroupBy) -> Self {
-        let classes = classify_frames(trace);
-        let facts = stack_facts(trace, &classes);
-        let used = stacks_in_use(trace, device, history);
+        let mut seen = Seen::new(trace);
+        seen.take(&device.events);
+        seen.take_stacks(&history.allocations.stacks);
+        if seen.tells_modules(trace) {
+            seen.take_forward(device, history);
+        }
+        let mut grouping = Self::of_seen(trace, seen, by);
+        grouping.attribute(device, history, &[], &mut { StackId::NONE });
+        grouping
+    }
+
+    /// The groups of what was seen of a device, with no allocation in any of them yet: see [`Grouping::go_on`].
+    #[must_use]
+    pub fn of_seen(trace: &Trace, seen: Seen, by: GroupBy) -> Self {
+        let Seen { classes, facts, stacks: used, tags, forward, .. } = seen;
         let (mut keys, mut of_frame, stacks) = if by == GroupBy::Stack {
             let (keys, of_stack) = stack_groups(trace, &classes, &used);
             (keys, Vec::new(), Some(of_stack))
@@ -121,15 +134,20 @@ impl Grouping {
             let (keys, of_frame) = frame_groups(trace, &user_frames_of(trace, &classes, &used), by);
             (keys, of_frame, None)
         };
-        let modules = ModuleGroups::join(trace, device, history, &facts, by, &mut keys, &mut of_frame);
+        let modules = ModuleGroups::join(trace, tags, &forward, by, &mut keys, &mut of_frame);
         let of_stack = stacks.unwrap_or_else(|| {
             let group = |facts: &StackFacts| facts.user_frame.map_or(NONE, |id| of_frame[id.0 as usize]);
             facts.iter().map(group).collect()
         });
         let (of_allocation, inferred) = (Vec::new(), Vec::new());
-        let mut grouping = Self { by, keys, of_stack, of_frame, of_allocation, inferred, facts, modules };
-        grouping.attribute(device, history);
-        grouping
+        Self { by, keys, of_stack, of_frame, of_allocation, inferred, facts, modules }
+    }
+
+    /// Goes on from one piece of a recording to the next: the first rows of `history` are the rows `carried` of the
+    /// piece before ([`crate::rebuild::Carried::rows`]) and keep their groups. `open` is the stack of the backward pass
+    /// that is open between the pieces.
+    pub fn go_on(&mut self, device: &DeviceTrace, history: &History, carried: &[u32], open: &mut StackId) {
+        self.attribute(device, history, carried, open);
     }
 
     /// Number of groups, the unattributed remainder not counted.
@@ -169,11 +187,17 @@ impl Grouping {
     }
 
     /// Walks the events once and gives every allocation its group.
-    fn attribute(&mut self, device: &DeviceTrace, history: &History) {
+    fn attribute(&mut self, device: &DeviceTrace, history: &History, carried: &[u32], open: &mut StackId) {
         let allocations = &history.allocations;
+        let (groups_before, inferred_before) =
+            (std::mem::take(&mut self.of_allocation), std::mem::take(&mut self.inferred));
         self.of_allocation = allocations.stacks.iter().map(|&stack| self.group_of(stack)).collect();
         self.inferred = vec![false; allocations.len()];
-        let mut passes = Passes::new(&self.facts);
+        for (row, &old) in carried.iter().enumerate() {
+            self.of_allocation[row] = groups_before.get(old as usize).copied().unwrap_or(NONE);
+            self.inferred[row] = inferred_before.get(old as usize).copied().unwrap_or(false);
+        }
+        let mut passes = Passes::within(&self.facts, *open);
         for (event, (&stack, &row)) in
             device.events.stacks.iter().zip(&history.allocation_of_event).enumerate()
         {
@@ -196,6 +220,7 @@ impl Grouping {
                 self.inferred[row] = group != NONE;
             }
         }
+        *open = passes.open();
     }
 
     fn group_of_pass(&self, pass: StackId) -> u32 {
@@ -210,12 +235,70 @@ impl Grouping {
 /// Which stacks the device's events and allocations use: other devices' lines are none of its groups.
 pub(super) fn stacks_in_use(trace: &Trace, device: &DeviceTrace, history: &History) -> Vec<bool> {
     let mut used = vec![false; trace.stacks.len()];
-    for stack in device.events.stacks.iter().chain(&history.allocations.stacks) {
+    mark(&mut used, &device.events.stacks);
+    mark(&mut used, &history.allocations.stacks);
+    used
+}
+
+fn mark(used: &mut [bool], stacks: &[StackId]) {
+    for stack in stacks {
         if let Some(slot) = used.get_mut(stack.0 as usize) {
             *slot = true;
         }
     }
-    used
+}
+
+/// What was seen of a device, as far as its groups depend on it: gathered over the whole recording, or piece by piece.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    classes: Vec<FrameClass>,
+    facts: Vec<StackFacts>,
+    /// By stack number: whether the device uses it.
+    stacks: Vec<bool>,
+    /// By string number: whether an event has it as its metadata.
+    texts: Vec<bool>,
+    tags: ModuleTags,
+    forward: ForwardSums,
+}
+
+impl Seen {
+    /// Nothing so far, of a device of `trace`.
+    #[must_use]
+    pub fn new(trace: &Trace) -> Self {
+        let classes = classify_frames(trace);
+        let facts = stack_facts(trace, &classes);
+        let stacks = vec![false; trace.stacks.len()];
+        let texts = vec![false; trace.strings.len()];
+        let (tags, forward) = (ModuleTags::default(), ForwardSums::default());
+        Self { classes, facts, stacks, texts, tags, forward }
+    }
+
+    /// Takes in the next events.
+    pub fn take(&mut self, events: &Events) {
+        self.take_stacks(&events.stacks);
+        for id in events.user_metadata.values() {
+            if let Some(slot) = self.texts.get_mut(id.0 as usize) {
+                *slot = true;
+            }
+        }
+    }
+
+    /// Takes in stacks of allocations.
+    pub fn take_stacks(&mut self, stacks: &[StackId]) {
+        mark(&mut self.stacks, stacks);
+    }
+
+    /// Once all events were seen: whether the recorder names modules, so that the allocations of all pieces have to be
+    /// shown to [`Seen::take_forward`].
+    pub fn tells_modules(&mut self, trace: &Trace) -> bool {
+        self.tags = ModuleTags::of(trace, &self.texts);
+        !self.tags.is_empty()
+    }
+
+    /// Takes in the allocations of the next piece.
+    pub fn take_forward(&mut self, device: &DeviceTrace, history: &History) {
+        self.forward.take(&self.tags, device, history, &self.facts);
+    }
 }
 
 /// Groups made of frames: their keys, and the group of every frame.

@@ -94,7 +94,19 @@ impl<'a> Passes<'a> {
     /// Before the first event: no pass is known to be open.
     #[must_use]
     pub fn new(facts: &'a [StackFacts]) -> Self {
-        Self { facts, open: StackId::NONE }
+        Self::within(facts, StackId::NONE)
+    }
+
+    /// Before an event in the middle of a recording, with the pass open that the stack `open` opened, if any.
+    #[must_use]
+    pub fn within(facts: &'a [StackFacts], open: StackId) -> Self {
+        Self { facts, open }
+    }
+
+    /// The stack that opened the pass which is open now.
+    #[must_use]
+    pub fn open(&self) -> StackId {
+        self.open
     }
 
     /// Takes the next event's stack and names the pass that the event belongs to, by the stack that opened

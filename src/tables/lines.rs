@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::model::{DeviceTrace, StackId, Trace};
 use crate::rebuild::{History, Moment, NONE, Peak};
 
-use super::line_pass::{self, PassFigures};
+use super::line_pass::{self, PassFigures, PassState};
 use super::sums::{PartialSums, sum_by_group};
 use super::{GroupBy, Grouping};
 
@@ -135,17 +135,70 @@ pub fn lines(
     if window == whole {
         pass.peak = history.peaks.allocated;
     }
-    let sums = Sums { history, grouping, window: &window, peak: pass.peak.moment };
-    let mut table = LineTable {
-        by: grouping.by,
-        peak: pass.peak,
-        entries: Vec::new(),
-        unattributed: Figures::default(),
-        window: window.clone(),
-    };
-    let frame = sums.table(trace, &pass).map_err(in_words)?;
-    fill(&mut table, &frame, grouping.len()).map_err(in_words)?;
-    Ok(table)
+    let (with_earlier, peak) = (window.start == 0, pass.peak.moment);
+    let sums = Sums { history, grouping, window: &window, with_earlier, peak };
+    let mut parts = Parts::default();
+    for which in [Sum::Total, Sum::Held, Sum::Inferred, Sum::Live] {
+        sums.add(which, &mut parts).map_err(in_words)?;
+    }
+    table(trace, grouping, window, &pass, parts).map_err(in_words)
+}
+
+/// The table of a whole recording, made from its pieces one after the other: the same as [`lines`] of the whole.
+#[derive(Debug, Default)]
+pub struct LinesOfPieces {
+    pass: Option<PassState>,
+    parts: Parts,
+    peak: Peak,
+    events: u64,
+}
+
+impl LinesOfPieces {
+    /// Takes in the next piece; `grouping` has its rows ([`Grouping::go_on`]).
+    ///
+    /// # Errors
+    /// As [`lines`].
+    pub fn take(
+        &mut self,
+        device: &DeviceTrace,
+        history: &History,
+        grouping: &Grouping,
+        is_last: bool,
+    ) -> Result<()> {
+        let is_first = self.pass.is_none();
+        let pass = self.pass.get_or_insert_with(|| {
+            let mut pass = PassState::new(history, grouping);
+            pass.begin_maxima(Moment(0));
+            pass
+        });
+        pass.go_on(device, history, grouping);
+        let own = history.peaks.allocated;
+        let window = 0..history.events;
+        let sums = Sums { history, grouping, window: &window, with_earlier: is_first, peak: own.moment };
+        let mut wanted = vec![Sum::Total];
+        if is_first || own.bytes > self.peak.bytes {
+            self.peak = Peak { bytes: own.bytes, moment: Moment(self.events + own.moment.0) };
+            (self.parts.held, self.parts.inferred) = Default::default();
+            wanted.extend([Sum::Held, Sum::Inferred]);
+        }
+        if is_last {
+            wanted.push(Sum::Live);
+        }
+        self.events += history.events;
+        wanted.into_iter().try_for_each(|which| sums.add(which, &mut self.parts)).map_err(in_words)
+    }
+
+    /// The table, after the last piece.
+    ///
+    /// # Errors
+    /// As [`lines`].
+    pub fn table(self, trace: &Trace, grouping: &Grouping) -> Result<LineTable> {
+        let groups = grouping.len();
+        let mut figures = self.pass.map(|pass| pass.figures).unwrap_or_default();
+        figures.own_peak.resize(groups + 1, 0);
+        figures.peak = self.peak;
+        table(trace, grouping, 0..self.events, &figures, self.parts).map_err(in_words)
+    }
 }
 
 fn clamp(window: &Range<u64>, events: u64) -> Range<u64> {
@@ -158,42 +211,87 @@ fn in_words(error: PolarsError) -> Error {
     Error::Table { table: "lines", what: error.to_string() }
 }
 
+/// Sums by group over allocations, as far as they have been made.
+#[derive(Debug, Default)]
+struct Parts {
+    total: PartialSums,
+    held: PartialSums,
+    inferred: PartialSums,
+    live: PartialSums,
+}
+
+/// Which allocations are summed.
+#[derive(Clone, Copy, Debug)]
+enum Sum {
+    /// Those that were handed out in the window.
+    Total,
+    /// Those that are allocated at the peak.
+    Held,
+    /// Those of them whose group was inferred.
+    Inferred,
+    /// Those that are allocated at the end of the window.
+    Live,
+}
+
+/// One row per group, sorted, as a table.
+fn table(
+    trace: &Trace,
+    grouping: &Grouping,
+    window: Range<u64>,
+    pass: &PassFigures,
+    parts: Parts,
+) -> PolarsResult<LineTable> {
+    let mut frame = maxima(trace, grouping, pass)?;
+    let parts =
+        [("total", parts.total), ("held", parts.held), ("inferred", parts.inferred), ("live", parts.live)];
+    for (name, parts) in parts {
+        let sums = parts.whole(name)?;
+        frame = frame.join(&sums, ["group"], ["group"], JoinArgs::new(JoinType::Left), None)?;
+    }
+    let order = SortMultipleOptions::default().with_order_descending_multi([true, true, false]);
+    let frame = frame.fill_null(FillNullStrategy::Zero)?.sort(["held", "own_peak", "group"], order)?;
+    let (entries, unattributed) = (Vec::new(), Figures::default());
+    let mut table = LineTable { by: grouping.by, peak: pass.peak, entries, unattributed, window };
+    fill(&mut table, &frame, grouping.len())?;
+    Ok(table)
+}
+
 /// The part of the table that is group-bys over allocations.
 struct Sums<'a> {
     history: &'a History,
     grouping: &'a Grouping,
     window: &'a Range<u64>,
+    /// Whether what was live before the first event counts as handed out.
+    with_earlier: bool,
     peak: Moment,
 }
 
 impl Sums<'_> {
-    /// One row per group and one for the remainder: maxima from the pass, joined with the sums, sorted.
-    fn table(&self, trace: &Trace, pass: &PassFigures) -> PolarsResult<DataFrame> {
+    /// Adds the sums of one kind to `parts`.
+    fn add(&self, which: Sum, parts: &mut Parts) -> PolarsResult<()> {
+        let allocations = &self.history.allocations;
         let end = Moment(self.window.end);
-        let live = |row| self.history.allocations.is_allocated_at(row, end);
-        let held = |row| self.history.allocations.is_allocated_at(row, self.peak);
-        let inferred = |row| held(row) && self.grouping.inferred[row];
-        let handed_out = |row| self.is_handed_out(row);
-        let wanted: [(&str, &dyn Fn(usize) -> bool); 4] =
-            [("total", &handed_out), ("held", &held), ("inferred", &inferred), ("live", &live)];
-        let mut parts: [PartialSums; 4] = Default::default();
-        let rows = self.history.allocations.len();
+        let held = |row| allocations.is_allocated_at(row, self.peak);
+        let keep = |row: usize| match which {
+            Sum::Total => self.is_handed_out(row),
+            Sum::Held => held(row),
+            Sum::Inferred => held(row) && self.grouping.inferred[row],
+            Sum::Live => allocations.is_allocated_at(row, end),
+        };
+        let (name, parts) = match which {
+            Sum::Total => ("total", &mut parts.total),
+            Sum::Held => ("held", &mut parts.held),
+            Sum::Inferred => ("inferred", &mut parts.inferred),
+            Sum::Live => ("live", &mut parts.live),
+        };
+        let rows = allocations.len();
         // In pieces, so that no frame is as long as the recording. No rows are a piece, too.
         for first in (0..rows.max(1)).step_by(PIECE_ROWS) {
             let piece = first..rows.min(first + PIECE_ROWS);
-            let allocations = self.allocations(piece.clone())?;
-            for (parts, (name, keep)) in parts.iter_mut().zip(wanted) {
-                let mask = BooleanChunked::from_iter_values("keep".into(), piece.clone().map(keep));
-                parts.add(sum_by_group(&allocations.filter(&mask)?, name)?)?;
-            }
+            let mask = BooleanChunked::from_iter_values("keep".into(), piece.clone().map(keep));
+            parts.add(sum_by_group(&self.allocations(piece)?.filter(&mask)?, name)?)?;
         }
-        let mut table = self.maxima(trace, pass)?;
-        for (parts, (name, _)) in parts.into_iter().zip(wanted) {
-            let sums = parts.whole(name)?;
-            table = table.join(&sums, ["group"], ["group"], JoinArgs::new(JoinType::Left), None)?;
-        }
-        let order = SortMultipleOptions::default().with_order_descending_multi([true, true, false]);
-        table.fill_null(FillNullStrategy::Zero)?.sort(["held", "own_peak", "group"], order)
+        Ok(())
     }
 
     /// Group and bytes of the allocations in `rows`. A size is cut at a value at which no sum can overflow: only a
@@ -213,28 +311,27 @@ impl Sums<'_> {
 
     fn is_handed_out(&self, row: usize) -> bool {
         match self.history.allocations.alloc_events[row] {
-            NONE => self.window.start == 0,
+            NONE => self.with_earlier,
             event => self.window.contains(&u64::from(event)),
         }
     }
+}
 
-    /// Own peak and active peak of every group. Groups are numbered in the order of their names.
-    fn maxima(&self, trace: &Trace, pass: &PassFigures) -> PolarsResult<DataFrame> {
-        let mut active = pass.active_in_module.clone();
-        active.resize(self.grouping.len() + 1, 0);
-        for (stack, &highest) in pass.active_on_stack.iter().enumerate().filter(|(_, highest)| **highest > 0)
-        {
-            for group in self.grouping.groups_on(trace, StackId(stack as u32)) {
-                let slot = &mut active[group as usize];
-                *slot = highest.max(*slot);
-            }
+/// Own peak and active peak of every group. Groups are numbered in the order of their names.
+fn maxima(trace: &Trace, grouping: &Grouping, pass: &PassFigures) -> PolarsResult<DataFrame> {
+    let mut active = pass.active_in_module.clone();
+    active.resize(grouping.len() + 1, 0);
+    for (stack, &highest) in pass.active_on_stack.iter().enumerate().filter(|(_, highest)| **highest > 0) {
+        for group in grouping.groups_on(trace, StackId(stack as u32)) {
+            let slot = &mut active[group as usize];
+            *slot = highest.max(*slot);
         }
-        DataFrame::new_infer_height(vec![
-            Column::new("group".into(), (0..active.len() as u32).collect::<Vec<u32>>()),
-            Column::new("own_peak".into(), &pass.own_peak),
-            Column::new("active_peak".into(), active),
-        ])
     }
+    DataFrame::new_infer_height(vec![
+        Column::new("group".into(), (0..active.len() as u32).collect::<Vec<u32>>()),
+        Column::new("own_peak".into(), &pass.own_peak),
+        Column::new("active_peak".into(), active),
+    ])
 }
 
 /// Reads the sorted frame back into rows.

@@ -50,6 +50,7 @@ mod sums;
 mod survivors;
 mod tags;
 mod timeline;
+mod times;
 mod unserved;
 mod usage_curve;
 mod usages;
@@ -82,7 +83,7 @@ pub use frames::{
     segments_frame, stack_frames, step_line_frames, steps_frame, tables_page, trace_frame, usage_frames,
     warnings_frame,
 };
-pub use group::{GroupKey, Grouping};
+pub use group::{GroupKey, Grouping, Seen};
 pub use group_by::GroupBy;
 pub use held_curves::{Curve, CurvePoint, HeldCurves, counter_curves, held_curves};
 pub use inference::{INFERENCE_RULE, Passes, StackFacts, stack_facts};
@@ -95,7 +96,7 @@ pub use lifetimes::{
     RowColumns, SIZE_CLASSES, SizeClass, Sources, StackFigures, StackTree, Texts, large_threshold,
     windows_around,
 };
-pub use lines::{Figures, LineEntry, LineTable, LineTableRow, lines};
+pub use lines::{Figures, LineEntry, LineTable, LineTableRow, LinesOfPieces, lines};
 pub use makers::{Maker, Makers};
 pub use module_groups::ModuleGroups;
 pub use modules::{ModuleRow, ModuleTable, PhaseFigures, modules};
@@ -107,17 +108,21 @@ pub use pending::{Pending, pending};
 pub use phases::{Phase, PhaseRun, Phases, phases};
 pub use pins::Pin;
 pub use pools::{PoolUse, pools};
-pub use readings::{Difference, Outside, OutsidePoint, Readings, SelfCheck, readings};
+pub use readings::{Difference, Outside, OutsidePoint, Readings, ReadingsOfPieces, SelfCheck, readings};
 pub use stack_totals::{StackTotal, stack_totals};
 pub use staircase::{Staircase, staircase};
 pub use step_curve::{StepColumn, StepCurve, step_curve};
 pub use step_growth::{StepLine, each_step_line};
 pub use step_lines::step_lines;
-pub use steps::{StepRow, StepSource, StepTable, backward_steps, steps};
-pub use streams::{StreamUse, Streams, streams};
+pub use steps::{StepRow, StepSource, StepTable, StepsOfPieces, backward_steps, steps};
+pub use streams::{MainStream, StreamUse, Streams, streams};
 pub use survivors::survivors;
 pub use tags::{MODULE_RULE, ModuleTags, Tag};
-pub use timeline::{Band, MarkReason, TimelineData, TimelineDataMark, TimelineExtent, timeline};
+pub use timeline::{
+    Band, MarkReason, TimelineData, TimelineDataMark, TimelineExtent, TimelineOfPieces, mark_reasons,
+    timeline,
+};
+pub use times::{Axis, PieceClock, Times};
 pub use unserved::{Growth, Unserved, unserved};
 pub use usage_curve::{UsageCurve, usage_curve};
 pub use user_code::{FrameClass, LINE_RULE, classify_frames};

@@ -5,11 +5,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{DeviceTrace, Trace};
-use crate::rebuild::{History, NONE};
+use crate::model::Trace;
+use crate::rebuild::NONE;
 
-use super::tags::{ModuleTags, Tag};
-use super::{GroupBy, GroupKey, Phase, StackFacts};
+use super::tags::{ForwardSums, ModuleTags, Tag};
+use super::{GroupBy, GroupKey, Phase};
 
 /// The tags of a device and the groups that follow from them.
 #[derive(Clone, Debug, Default)]
@@ -25,21 +25,20 @@ pub struct ModuleGroups {
 }
 
 impl ModuleGroups {
-    /// Joins the modules of `device` to the groups `keys`, to which `of_frame` refers.
+    /// Joins the modules that `tags` name to the groups `keys`, to which `of_frame` refers; `sums` say which line stands
+    /// for each module.
     pub(super) fn join(
         trace: &Trace,
-        device: &DeviceTrace,
-        history: &History,
-        facts: &[StackFacts],
+        tags: ModuleTags,
+        sums: &ForwardSums,
         by: GroupBy,
         keys: &mut Vec<GroupKey>,
         of_frame: &mut [u32],
     ) -> Self {
-        let tags = ModuleTags::of(trace, device);
         if tags.is_empty() {
             return Self::default();
         }
-        let frames = tags.forward_frames(device, history, facts);
+        let frames = sums.frames(&tags);
         let forward_lines = frames.iter().map(|frame| frame.map(|id| GroupKey::of_frame(trace, id)));
         let mut groups = Self { forward_lines: forward_lines.collect(), ..Self::default() };
         if by == GroupBy::Module {

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{DeviceTrace, Trace};
+use crate::model::{DeviceId, DeviceTrace, Trace};
 use crate::rebuild::{History, Moment, NONE};
 
 use super::clock::Clock;
@@ -159,11 +159,21 @@ impl Search {
         let end = Moment(history.events);
         // Without a moment and without times, a census is taken for one at the end: most are.
         let moment = |events: Option<u64>, time_us: i64| match events {
-            Some(events) => Moment(events).min(end),
+            Some(events) => Moment(events - history.first_event).min(end),
             None => clock.moment_after(time_us).unwrap_or(end),
         };
-        let tensors = trace.tensors.iter().enumerate().filter(|(_, row)| row.device == device.device);
-        let holders = trace.holders.iter().enumerate().filter(|(_, row)| row.device == device.device);
+        // A census from before an excerpt names what other allocations had at these addresses.
+        let first = history.first_event;
+        let is_within = |events: Option<u64>, time_us: i64| match events {
+            _ if first == 0 => true,
+            Some(events) => events >= first,
+            None => clock.start_us().is_none_or(|start| time_us >= start),
+        };
+        let is_own = |own: DeviceId, events, time_us| own == device.device && is_within(events, time_us);
+        let tensors = trace.tensors.iter().enumerate();
+        let tensors = tensors.filter(|(_, row)| is_own(row.device, row.events, row.time_us));
+        let holders = trace.holders.iter().enumerate();
+        let holders = holders.filter(|(_, row)| is_own(row.device, row.events, row.time_us));
         let mut entries: Vec<Entry> = tensors
             .map(|(at, row)| (row.address, row.events, row.time_us, Source::Tensor(at)))
             .chain(holders.map(|(at, row)| (row.address, row.events, row.time_us, Source::Holder(at))))

@@ -3,10 +3,11 @@
 //! Owns the comparison of [`crate::model::Sample`]s with the rebuilt counters. Decides nothing: what differs
 //! is counted.
 
-use crate::model::{Action, DeviceTrace, Sample, Trace};
+use crate::model::{Action, DeviceId, DeviceTrace, Sample, Trace};
 use crate::rebuild::{History, Moment, Usage};
 
 use super::clock::Clock;
+use super::times::Times;
 use super::usages::each_usage;
 
 /// Most points of a series; of a stretch the highest is kept.
@@ -87,26 +88,94 @@ pub struct Readings {
     pub check: Option<SelfCheck>,
 }
 
-/// What the samples of `device` say; `None` when there are none.
+/// What the samples of `device` say; `None` when there are none. Of an excerpt only those count that were taken within.
 #[must_use]
 pub fn readings(trace: &Trace, device: &DeviceTrace, history: &History) -> Option<Readings> {
     let clock = Clock::of(&device.events);
-    let own = trace.samples.iter().filter(|sample| sample.device == device.device);
-    let mut rows: Vec<Row> = own.map(|sample| Row::new(sample, clock, history.events)).collect();
+    let (first, events) = (history.first_event, history.events);
+    let samples = Samples { all: &trace.samples, device: device.device, first, events };
+    let mut rows = samples.rows(clock);
+    let mut filling = Filling::of(&rows);
+    filling.take(&mut rows, device, history, 0);
+    told(&rows, history.events)
+}
+
+/// What the samples of a recording say that is read in pieces.
+#[derive(Clone, Debug)]
+pub struct ReadingsOfPieces<'a> {
+    rows: Vec<Row<'a>>,
+    filling: Filling,
+    events: u64,
+}
+
+impl<'a> ReadingsOfPieces<'a> {
+    /// Those of `samples` that are of `device`; `times` has seen all events.
+    #[must_use]
+    pub fn new(samples: &'a [Sample], device: DeviceId, times: &Times) -> Self {
+        let events = times.events();
+        let rows = Samples { all: samples, device, first: 0, events }.rows(times.clock());
+        let filling = Filling::of(&rows);
+        Self { rows, filling, events }
+    }
+
+    /// Takes in the next piece.
+    pub fn take(&mut self, device: &DeviceTrace, history: &History) {
+        self.filling.take(&mut self.rows, device, history, history.first_event);
+    }
+
+    /// What they say, after the last piece; `None` when there are none.
+    #[must_use]
+    pub fn readings(&self) -> Option<Readings> {
+        told(&self.rows, self.events)
+    }
+}
+
+fn told(rows: &[Row<'_>], events: u64) -> Option<Readings> {
     if rows.is_empty() {
         return None;
     }
-    // Stable: samples that say no moment stay where they were written, by time.
-    rows.sort_by_key(|row| (row.sample.time_us, row.moment));
-    fill(&mut rows, device, history);
     Some(Readings {
         samples: rows.len() as u64,
-        outside: outside(&rows),
-        check: check(&rows).filter(|_| history.events > 0),
+        outside: outside(rows),
+        check: check(rows).filter(|_| events > 0),
     })
 }
 
+/// Samples of a device, and which of its events are looked at.
+struct Samples<'a> {
+    all: &'a [Sample],
+    device: DeviceId,
+    first: u64,
+    events: u64,
+}
+
+impl<'a> Samples<'a> {
+    fn rows(&self, clock: Clock<'_>) -> Vec<Row<'a>> {
+        let own = self.all.iter().filter(|sample| sample.device == self.device);
+        let mut rows: Vec<Row<'a>> = own.filter_map(|sample| self.row(sample, clock)).collect();
+        // Stable: samples that say no moment stay where they were written, by time.
+        rows.sort_by_key(|row| (row.sample.time_us, row.moment));
+        rows
+    }
+
+    /// `None` for a sample from before the first event of an excerpt.
+    fn row(&self, sample: &'a Sample, clock: Clock<'_>) -> Option<Row<'a>> {
+        let is_before = match sample.events {
+            Some(stated) => stated < self.first,
+            None => clock.start_us().is_some_and(|start| sample.time_us < start),
+        };
+        if self.first > 0 && is_before {
+            return None;
+        }
+        let stated = sample.events.map(|stated| stated - self.first).filter(|&stated| stated <= self.events);
+        let stated = stated.map(Moment);
+        let moment = stated.or_else(|| clock.moment_after(sample.time_us));
+        Some(Row { sample, moment, exact: stated.is_some(), usage: Usage::default(), alloc_events: 0 })
+    }
+}
+
 /// A sample and what was rebuilt for its moment.
+#[derive(Clone, Debug)]
 struct Row<'a> {
     sample: &'a Sample,
     /// Moment by number of events, or else by time.
@@ -117,13 +186,7 @@ struct Row<'a> {
     alloc_events: u64,
 }
 
-impl<'a> Row<'a> {
-    fn new(sample: &'a Sample, clock: Clock<'_>, events: u64) -> Self {
-        let stated = sample.events.filter(|&stated| stated <= events).map(Moment);
-        let moment = stated.or_else(|| clock.moment_after(sample.time_us));
-        Self { sample, moment, exact: stated.is_some(), usage: Usage::default(), alloc_events: 0 }
-    }
-
+impl Row<'_> {
     fn rebuilt(&self) -> [u64; 4] {
         let usage = self.usage;
         [usage.requested_bytes, usage.allocated_bytes, usage.active_bytes, usage.reserved_bytes]
@@ -148,20 +211,39 @@ impl<'a> Row<'a> {
     }
 }
 
-/// One walk over the history for all samples.
-fn fill(rows: &mut [Row<'_>], device: &DeviceTrace, history: &History) {
-    let mut order: Vec<usize> = (0..rows.len()).filter(|&row| rows[row].moment.is_some()).collect();
-    order.sort_by_key(|&row| rows[row].moment);
-    let (mut next, mut allocs) = (0, 0);
-    each_usage(history, |moment, usage| {
-        let event = moment.event().and_then(|event| device.events.actions.get(event as usize));
-        allocs += u64::from(event == Some(&Action::Alloc));
-        while let Some(&row) = order.get(next).filter(|&&row| rows[row].moment == Some(moment)) {
-            rows[row].usage = usage;
-            rows[row].alloc_events = allocs;
-            next += 1;
+/// Walks for all samples at once, over the whole recording or its pieces.
+#[derive(Clone, Debug)]
+struct Filling {
+    /// Samples whose moment is known, by moment.
+    order: Vec<usize>,
+    next: usize,
+    allocs: u64,
+}
+
+impl Filling {
+    fn of(rows: &[Row<'_>]) -> Self {
+        let mut order: Vec<usize> = (0..rows.len()).filter(|&row| rows[row].moment.is_some()).collect();
+        order.sort_by_key(|&row| rows[row].moment);
+        Self { order, next: 0, allocs: 0 }
+    }
+
+    /// Takes in the next piece, whose first event is number `first`.
+    fn take(&mut self, rows: &mut [Row<'_>], device: &DeviceTrace, history: &History, first: u64) {
+        if self.next == self.order.len() {
+            return;
         }
-    });
+        each_usage(history, |moment, usage| {
+            let event = moment.event().and_then(|event| device.events.actions.get(event as usize));
+            self.allocs += u64::from(event == Some(&Action::Alloc));
+            let moment = Moment(first + moment.0);
+            while let Some(&row) = self.order.get(self.next).filter(|&&row| rows[row].moment == Some(moment))
+            {
+                rows[row].usage = usage;
+                rows[row].alloc_events = self.allocs;
+                self.next += 1;
+            }
+        });
+    }
 }
 
 fn outside(rows: &[Row<'_>]) -> Option<Outside> {

@@ -4,7 +4,7 @@
 //! the main one is of no use to the bulk of the job. Only the default pool counts: private pools are walls of
 //! their own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::PoolId;
 use crate::rebuild::{History, NONE};
@@ -90,6 +90,62 @@ fn count(history: &History, place_of_range: &[u32], rows: &mut [StreamUse]) -> V
         stream.last_use = stream.last_use.max(last.map(u64::from));
     }
     until.into_iter().map(|until| total - until).collect()
+}
+
+/// Finds [`Streams::main`] of a recording from its pieces, one after the other.
+#[derive(Clone, Debug, Default)]
+pub struct MainStream {
+    /// Traffic of all streams so far.
+    total: u64,
+    /// By stream: its traffic, and that of all up to its last request.
+    by_stream: BTreeMap<u64, (u64, u64)>,
+    /// Streams with allocations that outlive the last piece.
+    live: BTreeSet<u64>,
+}
+
+impl MainStream {
+    /// Takes in the next piece, of which `carried` rows were in the one before.
+    pub fn take(&mut self, history: &History, carried: usize) {
+        let (ranges, rows) = (&history.ranges, &history.allocations);
+        let is_default = |range: &usize| ranges.pools[*range] == PoolId::DEFAULT;
+        for range in (0..ranges.len()).filter(is_default) {
+            self.by_stream.entry(ranges.streams[range]).or_default();
+        }
+        self.live.clear();
+        for row in 0..rows.len() {
+            let range = rows.ranges[row] as usize;
+            if range >= ranges.len() || !is_default(&range) {
+                continue;
+            }
+            let stream = ranges.streams[range];
+            if rows.free_completed_events[row] == NONE {
+                self.live.insert(stream);
+            }
+            if row >= carried {
+                self.total = self.total.saturating_add(rows.block_bytes[row]);
+                let (traffic, until) = self.by_stream.entry(stream).or_default();
+                *traffic = traffic.saturating_add(rows.block_bytes[row]);
+                *until = self.total;
+            }
+        }
+    }
+
+    /// The main stream, after the last piece.
+    #[must_use]
+    pub fn main(&self) -> u64 {
+        let (rows, later): (Vec<_>, Vec<_>) = self
+            .by_stream
+            .iter()
+            .map(|(&stream, &(traffic_bytes, until))| {
+                let is_live_at_end = self.live.contains(&stream);
+                (
+                    StreamUse { stream, traffic_bytes, is_live_at_end, ..StreamUse::default() },
+                    self.total - until,
+                )
+            })
+            .unzip();
+        if rows.len() < 2 { rows.first().map_or(0, |row| row.stream) } else { main_of(&rows, &later) }
+    }
 }
 
 fn main_of(rows: &[StreamUse], later: &[u64]) -> u64 {

@@ -35,19 +35,9 @@ pub struct ModuleTags {
 }
 
 impl ModuleTags {
-    /// The tags of `device`.
+    /// The tags among the strings that events have as their metadata: `used`, by string number.
     #[must_use]
-    pub fn of(trace: &Trace, device: &DeviceTrace) -> Self {
-        let column = &device.events.user_metadata;
-        if column.is_default() {
-            return Self::default();
-        }
-        let mut used = vec![false; trace.strings.len()];
-        for id in column.values() {
-            if let Some(slot) = used.get_mut(id.0 as usize) {
-                *slot = true;
-            }
-        }
+    pub(super) fn of(trace: &Trace, used: &[bool]) -> Self {
         let parsed: Vec<Option<Parsed<'_>>> = (0..used.len())
             .map(|id| used[id].then(|| parse(trace.strings.get(StringId(id as u32)))).flatten())
             .collect();
@@ -80,29 +70,38 @@ impl ModuleTags {
         }
         self.of_string.get(events.user_metadata.get(event).0 as usize).copied().flatten()
     }
+}
 
-    /// By module: the user's frame whose events in the module's forward pass allocate most; of equals the one
-    /// recorded first.
-    #[must_use]
-    pub(super) fn forward_frames(
-        &self,
+/// What each line allocates in the forward pass of each module: who stands for the module's backward pass.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ForwardSums(BTreeMap<(u32, FrameId), u64>);
+
+impl ForwardSums {
+    /// Takes in the allocations of `history`, of the whole recording or of its next piece.
+    pub(super) fn take(
+        &mut self,
+        tags: &ModuleTags,
         device: &DeviceTrace,
         history: &History,
         facts: &[StackFacts],
-    ) -> Vec<Option<FrameId>> {
-        let mut sums: BTreeMap<(u32, FrameId), u64> = BTreeMap::new();
+    ) {
         let allocations = &history.allocations;
         for (row, &alloc) in allocations.alloc_events.iter().enumerate() {
-            let tag = (alloc != NONE).then(|| self.of_event(&device.events, alloc as usize)).flatten();
+            let tag = (alloc != NONE).then(|| tags.of_event(&device.events, alloc as usize)).flatten();
             let Some(Tag { phase: Phase::Forward, module: Some(module) }) = tag else { continue };
             let stack = allocations.stacks[row].0 as usize;
             if let Some(frame) = facts.get(stack).and_then(|facts| facts.user_frame) {
-                let sum = sums.entry((module, frame)).or_default();
+                let sum = self.0.entry((module, frame)).or_default();
                 *sum = sum.saturating_add(allocations.block_bytes[row]);
             }
         }
-        let mut most: Vec<Option<(u64, FrameId)>> = vec![None; self.names.len()];
-        for ((module, frame), bytes) in sums {
+    }
+
+    /// By module of `tags`: the user's frame whose events in the module's forward pass allocate most; of equals the one
+    /// recorded first.
+    pub(super) fn frames(&self, tags: &ModuleTags) -> Vec<Option<FrameId>> {
+        let mut most: Vec<Option<(u64, FrameId)>> = vec![None; tags.names.len()];
+        for (&(module, frame), &bytes) in &self.0 {
             let slot = &mut most[module as usize];
             if slot.is_none_or(|(highest, _)| bytes > highest) {
                 *slot = Some((bytes, frame));

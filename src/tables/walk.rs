@@ -81,7 +81,7 @@ impl<'a> Walk<'a> {
         pass_edges(&mut edges, Moment(0), tally);
         for row in (0..allocations.len()).filter(|&row| allocations.alloc_events[row] == NONE) {
             tally.alloc(row);
-            if is_initially_pending(allocations, row) {
+            if allocations.is_initially_pending(row) {
                 tally.free(row);
             }
         }
@@ -146,19 +146,12 @@ fn pass_edges(edges: &mut &[Edge], moment: Moment, tally: &mut impl Tally) {
 fn leave(allocations: &Allocations, row: usize, event: u32, tally: &mut impl Tally) {
     let completed = allocations.free_completed_events[row];
     let requested = allocations.free_requested_events[row];
-    if requested.min(completed) == event && !is_initially_pending(allocations, row) {
+    if requested.min(completed) == event && !allocations.is_initially_pending(row) {
         tally.free(row);
     }
     if completed == event {
         tally.complete(row);
     }
-}
-
-/// Whether `row` was given back before the recording, so that it is active at first but never allocated.
-#[inline]
-fn is_initially_pending(allocations: &Allocations, row: usize) -> bool {
-    let rows = &allocations.initially_pending;
-    !rows.is_empty() && rows.binary_search(&(row as u32)).is_ok()
 }
 
 /// The running totals of allocated, active and reserved bytes; what most tallies keep.

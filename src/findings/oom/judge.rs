@@ -4,65 +4,44 @@
 //! `verdict`'s.
 
 use crate::findings::JudgedOom;
-use crate::model::{DeviceTrace, PoolId, Trace};
-use crate::rebuild::{History, Moment, OomEvent, State};
+use crate::model::{DeviceId, DeviceTrace, PoolId, Trace};
+use crate::rebuild::{History, Moment, OomEvent, Peak};
 use crate::simulate::Conf;
 
 use super::late::freed_within_call;
 use super::refusal::least_refused;
 use super::sums::{Asker, Sums};
-use super::verdict::{self, Verdict};
+use super::verdict;
 
 /// What is known about a failed request.
 #[derive(Clone, Copy, Debug)]
 pub struct OomFacts<'a> {
-    /// The recording.
-    pub trace: &'a Trace,
-    /// The device's part of it.
-    pub device: &'a DeviceTrace,
-    /// What happened.
-    pub history: &'a History,
     /// Settings in force.
     pub conf: &'a Conf,
     /// The event.
     pub oom: &'a OomEvent,
     /// Memory of the device, when recorded.
     pub total_bytes: Option<u64>,
+    /// The part of it that the process may use, when known.
+    pub memory_fraction: Option<f64>,
+    /// The most that was reserved in the whole recording.
+    pub reserved_peak: Peak,
+    /// Whether everything held and live at the failure is known: from the beginning, or from the state at the end.
+    pub is_state_known: bool,
     /// The least that the process would have held had any of the failures been served for which the driver had
     /// room.
     pub least_refused_bytes: u64,
 }
 
-impl OomFacts<'_> {
+/// A failed request and what the allocator held then: all that has to be kept of its surroundings.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The event.
+    pub oom: OomEvent,
     /// Pool of the request; the default pool when not recorded (before PyTorch 2.12).
-    #[must_use]
-    pub fn pool(&self) -> PoolId {
-        self.trace.event_pool(self.device, self.oom.event as usize).unwrap_or_default()
-    }
-
-    pub(super) fn asker(&self) -> Asker<'_> {
-        Asker { oom: self.oom, pool: self.pool(), conf: self.conf }
-    }
-
-    /// Whether everything held and live at the failure is known: from the beginning, or from the state at the
-    /// end.
-    pub(super) fn is_state_known(&self) -> bool {
-        let from_the_start = self.history.from_the_start && !self.history.ranges.is_empty();
-        self.device.segments.is_some() || from_the_start
-    }
-}
-
-/// Says why a request failed. Without a `state` (that at the event's moment) only totals are compared.
-#[must_use]
-pub fn judge(facts: &OomFacts<'_>, state: Option<&State>) -> Verdict {
-    let sums = match state {
-        Some(state) => {
-            let late = freed_within_call(facts.device, facts.history, facts.oom.event);
-            Sums::of_state(facts.asker(), state, &late)
-        }
-        None => Sums::of_totals(facts.asker()),
-    };
-    verdict::decide(facts, sums)
+    pub pool: PoolId,
+    /// Where the bytes were.
+    pub sums: Sums,
 }
 
 /// Rows of allocations and segments that may be looked at for all failures together: a second's work.
@@ -70,8 +49,64 @@ const MOST_ROWS: usize = 20_000_000;
 /// Failures whose blocks are looked at in any case.
 const FEWEST_LOOKED_AT: usize = 4;
 
-/// Says why each of `ooms` failed. Each look at the blocks costs a pass over all allocations; a recording with
-/// very many failures gets it for the first and the last of them, and the others are judged by their totals.
+/// What was held at each of `ooms`. Each look at the blocks costs a pass over all allocations; a recording with
+/// very many failures gets it for the first and the last of them, of the others only totals are compared.
+#[must_use]
+pub fn failures(trace: &Trace, device: &DeviceTrace, history: &History, ooms: &[OomEvent]) -> Vec<Failure> {
+    let conf = Conf::recorded(&trace.settings);
+    let rows = history.allocations.len() + history.ranges.len();
+    let looks = (MOST_ROWS / rows.max(1)).max(FEWEST_LOOKED_AT);
+    let is_looked_at = |index: usize| index < looks.div_ceil(2) || ooms.len() - index <= looks / 2;
+    let failure = |(index, oom): (usize, &OomEvent)| {
+        let pool = trace.event_pool(device, oom.event as usize).unwrap_or_default();
+        let asker = Asker { oom, pool, conf: &conf };
+        let sums = if is_looked_at(index) {
+            let late = freed_within_call(device, history, oom.event);
+            Sums::of_state(asker, &history.state_at(Moment(oom.event)), &late)
+        } else {
+            Sums::of_totals(asker)
+        };
+        Failure { oom: *oom, pool, sums }
+    };
+    ooms.iter().enumerate().map(failure).collect()
+}
+
+/// Whether everything held and live at a failure is known; see [`OomFacts::is_state_known`].
+#[must_use]
+pub fn is_state_known(device: &DeviceTrace, history: &History) -> bool {
+    let from_the_start = history.from_the_start && !history.ranges.is_empty();
+    device.segments.is_some() || device.excerpt.is_some() || from_the_start
+}
+
+/// Says why each of `failures`, all those of a recording, happened.
+#[must_use]
+pub fn judge(
+    trace: &Trace,
+    device: DeviceId,
+    failures: Vec<Failure>,
+    (reserved_peak, is_state_known): (Peak, bool),
+    total_bytes: Option<u64>,
+) -> Vec<JudgedOom> {
+    let conf = Conf::recorded(&trace.settings);
+    let memory_fraction = trace.memory_fraction(device);
+    let ooms: Vec<OomEvent> = failures.iter().map(|failure| failure.oom).collect();
+    let least_refused_bytes = least_refused(&conf, &ooms);
+    let judged = |Failure { oom, pool, sums }: Failure| {
+        let facts = OomFacts {
+            conf: &conf,
+            oom: &oom,
+            total_bytes,
+            memory_fraction,
+            reserved_peak,
+            is_state_known,
+            least_refused_bytes,
+        };
+        JudgedOom { oom, pool, verdict: verdict::decide(&facts, sums) }
+    };
+    failures.into_iter().map(judged).collect()
+}
+
+/// Says why each of `ooms` failed.
 #[must_use]
 pub fn judge_all(
     trace: &Trace,
@@ -80,17 +115,8 @@ pub fn judge_all(
     total_bytes: Option<u64>,
     ooms: &[OomEvent],
 ) -> Vec<JudgedOom> {
-    let conf = Conf::recorded(&trace.settings);
-    let rows = history.allocations.len() + history.ranges.len();
-    let looks = (MOST_ROWS / rows.max(1)).max(FEWEST_LOOKED_AT);
-    let is_looked_at = |index: usize| index < looks.div_ceil(2) || ooms.len() - index <= looks / 2;
-    let least_refused_bytes = least_refused(&conf, ooms);
-    let judged = |(index, oom): (usize, &OomEvent)| {
-        let state = is_looked_at(index).then(|| history.state_at(Moment(oom.event)));
-        let facts = OomFacts { trace, device, history, conf: &conf, oom, total_bytes, least_refused_bytes };
-        JudgedOom { oom: *oom, pool: facts.pool(), verdict: judge(&facts, state.as_ref()) }
-    };
-    ooms.iter().enumerate().map(judged).collect()
+    let known = (history.peaks.reserved, is_state_known(device, history));
+    judge(trace, device.device, failures(trace, device, history, ooms), known, total_bytes)
 }
 
 #[cfg(test)]

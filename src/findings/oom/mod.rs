@@ -16,7 +16,7 @@ mod words;
 
 pub(crate) use advice::{against_pieces, replayed, torch_version};
 pub(crate) use case::Case;
-pub use judge::{OomFacts, judge, judge_all};
+pub use judge::{Failure, OomFacts, failures, is_state_known, judge, judge_all};
 pub use refusal::{Cap, Refusal};
 pub use sums::Sums;
 pub use verdict::{Outside, Verdict, VerdictKind};

@@ -44,7 +44,7 @@ impl Refusal {
             return Self::DeviceFull;
         }
         let (at_least, below) = bounds(facts, sums);
-        let stated = facts.trace.memory_fraction(facts.device.device);
+        let stated = facts.memory_fraction;
         let Some(fraction) = stated else {
             // Whoever wrote down the size of the device wrote down no limit; and no constant limit lets a
             // process hold more before than it is refused now.
@@ -105,7 +105,7 @@ fn granule(conf: &Conf, size: u64) -> u64 {
 
 /// Between what a limit that nobody states must lie: the most that was held, and the least that was refused.
 fn bounds(facts: &OomFacts<'_>, sums: &Sums) -> (u64, u64) {
-    let peak = facts.history.peaks.reserved;
+    let peak = facts.reserved_peak;
     let below = sums.reserved_bytes.saturating_add(sums.segment_bytes);
     let held = peak.bytes.saturating_sub(mapped_beyond(facts)).max(sums.reserved_bytes);
     // All failures of a recording are under one limit, as long as nothing speaks against it.

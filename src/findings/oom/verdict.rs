@@ -138,7 +138,7 @@ pub(super) fn decide(facts: &OomFacts<'_>, sums: Sums) -> Verdict {
     let refusal = Refusal::of(facts, &sums);
     let outside = facts.total_bytes.zip(sums.device_free_bytes);
     let outside = outside.map(|(total, free)| Outside::of(total, free, sums.reserved_bytes));
-    let (total_bytes, is_known) = (facts.total_bytes, facts.is_state_known());
+    let (total_bytes, is_known) = (facts.total_bytes, facts.is_state_known);
     let case = Deciding { sums: &sums, refusal, total_bytes, outside, is_known };
     let kind = case.kind();
     let cause = if kind == VerdictKind::MemoryCap { case.beneath_cap() } else { kind };

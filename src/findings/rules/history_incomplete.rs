@@ -106,12 +106,14 @@ fn lacks(scene: &Scene<'_>, ghosts: &Ghosts, losses: &Losses) -> Vec<Lack> {
         scene.history.allocations.free_completed_events.iter().any(|&e| e != crate::rebuild::NONE);
     let skipped = (ghosts.requested == 0 && ghosts.completed > 0)
         || (ghosts.completed == 0 && ghosts.requested > 0 && completes);
+    // What an excerpt begins with is known, block for block.
+    let is_whole = scene.device.excerpt.is_none();
     let all = [
-        (Lack::NoAllocations, ghosts.allocs == 0),
+        (Lack::NoAllocations, is_whole && ghosts.allocs == 0),
         (Lack::Lost, losses.events > 0 || losses.missing_allocations > 0),
         (Lack::Cut, losses.is_cut),
-        (Lack::Overwritten, losses.is_overwritten),
-        (Lack::Late, late),
+        (Lack::Overwritten, is_whole && losses.is_overwritten),
+        (Lack::Late, is_whole && late),
         (Lack::UnmatchedFrees, is_part(ghosts.unmatched_frees, ghosts.frees, 1)),
         (Lack::SkippedActions, skipped),
     ];

@@ -47,11 +47,10 @@ fn finding(scene: &Scene<'_>, kept: &Kept) -> Finding {
     let backward_bytes = scene.block_bytes(&kept.backward_rows);
     let first = &kept.attempts[0];
     let rounds = if first.by_steps { "steps" } else { "attempts" };
+    let failed_at = Count(scene.history.first_event + first.oom.event);
     let steps = match kept.attempts.len() {
-        1 => format!("the step that failed at event {}", Count(first.oom.event)),
-        more => {
-            format!("{} failed steps (the first at event {})", Count(more as u64), Count(first.oom.event))
-        }
+        1 => format!("the step that failed at event {failed_at}"),
+        more => format!("{} failed steps (the first at event {failed_at})", Count(more as u64)),
     };
     let title = format!(
         "{} of {steps} stayed live through {} later {rounds}",

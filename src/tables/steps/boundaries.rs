@@ -5,7 +5,7 @@
 //! ends of `Optimizer.step#...`. The first kind that is there is used. Steps that were over before the first
 //! event are left out: nothing is known about them.
 
-use crate::model::{Annotation, DeviceId, DeviceTrace, MarkKind, Trace};
+use crate::model::{Annotation, DeviceId, MarkKind, Trace};
 use crate::rebuild::Moment;
 
 use super::super::clock::Clock;
@@ -32,7 +32,7 @@ const PROFILER: &str = "ProfilerStep#";
 const OPTIMIZER: &str = "Optimizer.step#";
 
 /// Steps of `device`, in order, none overlapping another.
-pub(super) fn find(trace: &Trace, device: &DeviceTrace, clock: Clock) -> (StepSource, Vec<Span>) {
+pub(super) fn find(trace: &Trace, device: DeviceId, clock: Clock) -> (StepSource, Vec<Span>) {
     if !clock.is_time() {
         return (StepSource::None, Vec::new());
     }
@@ -40,7 +40,7 @@ pub(super) fn find(trace: &Trace, device: &DeviceTrace, clock: Clock) -> (StepSo
     if !marked.is_empty() {
         return (StepSource::Marks, recorded(spans(marked, clock)));
     }
-    let annotations = annotations_of(trace, device.device);
+    let annotations = annotations_of(trace, device);
     let name = |annotation: &Annotation| trace.strings.get(annotation.name);
     let kinds: [&dyn Fn(&str) -> bool; 3] =
         [&|name| name.starts_with(PROFILER), &|name| is_numbered_step(name), &|name| {

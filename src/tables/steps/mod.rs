@@ -7,10 +7,11 @@ mod backward;
 mod boundaries;
 mod detect;
 
-use crate::model::{DeviceTrace, Trace};
+use crate::model::{DeviceId, DeviceTrace, Trace};
 use crate::rebuild::{History, Moment, Peak};
 
 use super::clock::Clock;
+use super::times::Times;
 use super::walk::{Tally, Totals, Walk};
 pub use backward::backward_steps;
 use boundaries::Span;
@@ -76,7 +77,7 @@ pub struct StepTable {
 #[must_use]
 pub fn steps(trace: &Trace, device: &DeviceTrace, history: &History) -> StepTable {
     let clock = Clock::of(&device.events);
-    let (mut source, mut spans) = boundaries::find(trace, device, clock);
+    let (mut source, mut spans) = boundaries::find(trace, device.device, clock);
     if spans.is_empty() {
         (source, spans) = (StepSource::Detected, detect::find(trace, device));
     }
@@ -88,27 +89,79 @@ pub fn steps(trace: &Trace, device: &DeviceTrace, history: &History) -> StepTabl
 
 /// One walk over the events fills in the figures of all steps.
 fn measured(history: &History, spans: Vec<Span>) -> Vec<StepRow> {
-    let rows: Vec<StepRow> = spans
-        .into_iter()
-        .map(|span| StepRow { name: span.name, begin: span.begin, end: span.end, ..StepRow::default() })
-        .collect();
-    let mut meter = Meter { totals: Totals::new(history), rows, begun: 0, ended: 0 };
-    Walk::new(history).run(&mut meter);
-    let mut rows = meter.rows;
-    let mut before = rows.first().map_or(0, |row| row.begin_allocated_bytes);
-    for row in &mut rows {
-        row.growth_bytes = row.end_allocated_bytes.wrapping_sub(before) as i64;
-        before = row.end_allocated_bytes;
-    }
-    rows
+    let mut measure = Measure::new(spans);
+    measure.take(history);
+    measure.rows()
 }
 
-struct Meter<'a> {
-    totals: Totals<'a>,
+/// The steps of a recording that is read in pieces: those that marks or annotations name. Such as only the allocations
+/// show are not found.
+#[derive(Clone, Debug)]
+pub struct StepsOfPieces {
+    source: StepSource,
+    measure: Measure,
+}
+
+impl StepsOfPieces {
+    /// The steps of `device` that `trace` names, not measured yet; `times` has seen all events.
+    #[must_use]
+    pub fn new(trace: &Trace, device: DeviceId, times: &Times) -> Self {
+        let (source, spans) = boundaries::find(trace, device, times.clock());
+        Self { source, measure: Measure::new(spans) }
+    }
+
+    /// Takes in the next piece.
+    pub fn take(&mut self, history: &History) {
+        self.measure.take(history);
+    }
+
+    /// The table, after the last piece; `None` when no step is named.
+    #[must_use]
+    pub fn table(self) -> Option<StepTable> {
+        let rows = self.measure.rows();
+        (!rows.is_empty()).then_some(StepTable { source: self.source, rows })
+    }
+}
+
+/// Steps while they are measured, by the whole recording or piece by piece.
+#[derive(Clone, Debug)]
+struct Measure {
     rows: Vec<StepRow>,
     /// Steps that have begun, and those of them that have ended.
     begun: usize,
     ended: usize,
+}
+
+impl Measure {
+    fn new(spans: Vec<Span>) -> Self {
+        let row =
+            |span: Span| StepRow { name: span.name, begin: span.begin, end: span.end, ..StepRow::default() };
+        Self { rows: spans.into_iter().map(row).collect(), begun: 0, ended: 0 }
+    }
+
+    /// Takes in the whole `history`, or the next piece's.
+    fn take(&mut self, history: &History) {
+        if self.ended < self.rows.len() {
+            let mut meter = Meter { totals: Totals::new(history), measure: self, first: history.first_event };
+            Walk::new(history).run(&mut meter);
+        }
+    }
+
+    fn rows(mut self) -> Vec<StepRow> {
+        let mut before = self.rows.first().map_or(0, |row| row.begin_allocated_bytes);
+        for row in &mut self.rows {
+            row.growth_bytes = row.end_allocated_bytes.wrapping_sub(before) as i64;
+            before = row.end_allocated_bytes;
+        }
+        self.rows
+    }
+}
+
+struct Meter<'a> {
+    totals: Totals<'a>,
+    measure: &'a mut Measure,
+    /// Number of the first event: steps count moments from the first of the recording on.
+    first: u64,
 }
 
 impl Tally for Meter<'_> {
@@ -129,18 +182,20 @@ impl Tally for Meter<'_> {
 
     #[inline]
     fn arrive(&mut self, moment: Moment) {
+        let moment = Moment(self.first + moment.0);
         let bytes = self.totals.usage.allocated_bytes;
-        while let Some(row) = self.rows.get_mut(self.begun).filter(|row| row.begin == moment) {
+        let Measure { rows, begun, ended } = &mut *self.measure;
+        while let Some(row) = rows.get_mut(*begun).filter(|row| row.begin == moment) {
             row.begin_allocated_bytes = bytes;
             row.peak_allocated = Peak { bytes, moment };
-            self.begun += 1;
+            *begun += 1;
         }
-        for row in &mut self.rows[self.ended..self.begun] {
+        for row in &mut rows[*ended..*begun] {
             row.peak_allocated.raise(bytes, moment);
         }
-        while let Some(row) = self.rows[..self.begun].get_mut(self.ended).filter(|row| row.end == moment) {
+        while let Some(row) = rows[..*begun].get_mut(*ended).filter(|row| row.end == moment) {
             row.end_allocated_bytes = bytes;
-            self.ended += 1;
+            *ended += 1;
         }
     }
 }

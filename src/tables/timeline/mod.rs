@@ -8,11 +8,12 @@ mod occupancy;
 mod sampling;
 
 use crate::model::DeviceTrace;
-use crate::rebuild::{History, Moment, NONE, Usage};
+use crate::rebuild::{History, Moment, NONE, OomEvent, Peaks, Usage};
 
 use super::causes::{Causes, Place};
 use super::clock::Clock;
 use super::steps::StepTable;
+use super::times::{Axis, PieceClock};
 use super::walk::{Tally, Totals, Walk};
 use super::{Grouping, streams};
 use occupancy::Occupancy;
@@ -124,10 +125,81 @@ pub fn timeline(
         .collect();
     let moments = sampling::moments(history, &walk, clock, extent.columns, &wanted);
     let band_of_group = band_of_group(grouping.keys.len(), group_order, extent.bands);
-    let mut painter = Painter::new(history, grouping, &band_of_group, extent.bands, &moments);
-    walk.run(&mut painter);
-    painter.data.pause_us = pause_us;
-    painter.data.finish(clock, moments, history.events, marks, group_order)
+    let main_stream = streams(history).main;
+    let mut data = TimelineData::new(extent.bands);
+    walk.run(&mut Painter::new(history, grouping, &band_of_group, main_stream, &moments, &mut data));
+    data.pause_us = pause_us;
+    data.x = moments.iter().map(|&moment| clock.position(moment)).collect();
+    data.moments = moments;
+    data.finish(clock, history.events, marks, group_order)
+}
+
+/// The timeline of a recording that is read in pieces. As each piece keeps its own first and last moment, there may be a
+/// few samples more than [`timeline`] keeps; none is missing.
+#[derive(Clone, Debug)]
+pub struct TimelineOfPieces {
+    axis: Axis,
+    columns: usize,
+    band_of_group: Vec<u32>,
+    main_stream: u64,
+    /// Position of the last moment so far.
+    before: u64,
+    events: u64,
+    data: TimelineData,
+}
+
+impl TimelineOfPieces {
+    /// Nothing so far; `group_order` as for [`timeline`], `main_stream` that of the whole recording.
+    #[must_use]
+    pub fn new(
+        axis: Axis,
+        grouping: &Grouping,
+        group_order: &[u32],
+        main_stream: u64,
+        extent: TimelineExtent,
+    ) -> Self {
+        let mut data = TimelineData::new(extent.bands);
+        data.pause_us = axis.pause_us;
+        let band_of_group = band_of_group(grouping.keys.len(), group_order, extent.bands);
+        Self { axis, columns: extent.columns, band_of_group, main_stream, before: 0, events: 0, data }
+    }
+
+    /// Takes in the next piece; `wanted` moments of the whole recording are always kept.
+    pub fn take(&mut self, device: &DeviceTrace, history: &History, grouping: &Grouping, wanted: &[Moment]) {
+        let first_event = history.first_event;
+        let times = device.events.times_us.as_slice();
+        let clock = Clock::Piece(PieceClock { axis: self.axis, times, first_event, before: self.before });
+        let within = first_event..=first_event + history.events;
+        let own: Vec<Moment> = wanted
+            .iter()
+            .filter(|moment| within.contains(&moment.0))
+            .map(|moment| Moment(moment.0 - first_event))
+            .collect();
+        let walk = Walk::new(history);
+        let moments = sampling::moments(history, &walk, clock, self.columns, &own);
+        let bands = &self.band_of_group;
+        walk.run(&mut Painter::new(history, grouping, bands, self.main_stream, &moments, &mut self.data));
+        self.data.x.extend(moments.iter().map(|&moment| clock.position(moment)));
+        self.data.moments.extend(moments.iter().map(|moment| Moment(first_event + moment.0)));
+        self.before = clock.position(Moment(history.events));
+        self.events += history.events;
+    }
+
+    /// The timeline, after the last piece, with its marks: moments and what they are.
+    #[must_use]
+    pub fn finish(self, marks: Vec<(Moment, MarkReason)>, group_order: &[u32]) -> TimelineData {
+        let clock = Clock::Piece(PieceClock { axis: self.axis, times: &[], first_event: 0, before: 0 });
+        let x_of = |moment: Moment| {
+            let at = self.data.moments.partition_point(|&known| known < moment);
+            self.data.x.get(at).copied().unwrap_or(self.axis.end)
+        };
+        let mut marks: Vec<TimelineDataMark> = marks
+            .into_iter()
+            .map(|(moment, reason)| TimelineDataMark { x: x_of(moment), moment, reason })
+            .collect();
+        marks.sort_by_key(|mark| mark.moment);
+        self.data.clone().finish(clock, self.events, marks, group_order)
+    }
 }
 
 /// Band numbers: one per shown group, then one for other groups, then one for allocations without a group.
@@ -154,7 +226,7 @@ struct Painter<'a> {
     held: Vec<u64>,
     moments: &'a [Moment],
     next: usize,
-    data: TimelineData,
+    data: &'a mut TimelineData,
 }
 
 impl<'a> Painter<'a> {
@@ -162,18 +234,18 @@ impl<'a> Painter<'a> {
         history: &'a History,
         grouping: &'a Grouping,
         band_of_group: &'a [u32],
-        bands: usize,
+        main_stream: u64,
         moments: &'a [Moment],
+        data: &'a mut TimelineData,
     ) -> Self {
-        let data = TimelineData { band_bytes: vec![Vec::new(); bands + 2], ..TimelineData::default() };
         Self {
             totals: Totals::new(history),
-            occupancy: Occupancy::new(history, streams(history).main),
+            occupancy: Occupancy::new(history, main_stream),
             history,
             rounding_bytes: 0,
             group_of_row: &grouping.of_allocation,
             band_of_group,
-            held: vec![0; bands + 2],
+            held: vec![0; data.band_bytes.len()],
             moments,
             next: 0,
             data,
@@ -291,11 +363,14 @@ impl Tally for Painter<'_> {
 }
 
 impl TimelineData {
+    fn new(bands: usize) -> Self {
+        Self { band_bytes: vec![Vec::new(); bands + 2], ..Self::default() }
+    }
+
     /// Names the bands, drops the empty ones, and adds what needs no walk.
     fn finish(
         mut self,
         clock: Clock,
-        moments: Vec<Moment>,
         events: u64,
         marks: Vec<TimelineDataMark>,
         group_order: &[u32],
@@ -314,11 +389,9 @@ impl TimelineData {
         self.band_bytes.retain(|_| kept.next().is_some_and(Option::is_some));
         self.bands = bands.into_iter().flatten().collect();
         self.x_is_time = clock.is_time();
-        self.x = moments.iter().map(|&moment| clock.position(moment)).collect();
         self.x_end = clock.end();
-        let samples = moments.len().max(1) as u64;
+        let samples = self.moments.len().max(1) as u64;
         self.events_per_sample = ((events + samples / 2) / samples).max(1);
-        self.moments = moments;
         self.marks = marks;
         self
     }
@@ -326,22 +399,26 @@ impl TimelineData {
 
 /// Marks in order of their moments.
 fn marks(history: &History, steps: &StepTable, clock: Clock) -> Vec<TimelineDataMark> {
-    let at = |moment, reason| TimelineDataMark { x: clock.position(moment), moment, reason };
+    let wanted = mark_reasons(&history.peaks, &history.ooms, steps);
+    let at = |(moment, reason)| TimelineDataMark { x: clock.position(moment), moment, reason };
+    let mut marks: Vec<TimelineDataMark> = wanted.into_iter().map(at).collect();
+    marks.sort_by_key(|mark| mark.moment);
+    marks
+}
+
+/// What is marked: peaks, failed requests and steps; of many only some.
+#[must_use]
+pub fn mark_reasons(peaks: &Peaks, ooms: &[OomEvent], steps: &StepTable) -> Vec<(Moment, MarkReason)> {
     let mut marks = Vec::new();
-    let (allocated, reserved) = (history.peaks.allocated, history.peaks.reserved);
+    let (allocated, reserved) = (peaks.allocated, peaks.reserved);
     if allocated.bytes > 0 {
-        marks.push(at(allocated.moment, MarkReason::AllocatedPeak(allocated.bytes)));
+        marks.push((allocated.moment, MarkReason::AllocatedPeak(allocated.bytes)));
     }
     if reserved.bytes > 0 {
-        marks.push(at(reserved.moment, MarkReason::ReservedPeak(reserved.bytes)));
+        marks.push((reserved.moment, MarkReason::ReservedPeak(reserved.bytes)));
     }
-    for oom in thinned(&history.ooms) {
-        marks.push(at(Moment::after(oom.event), MarkReason::Oom(oom.size)));
-    }
-    for step in thinned(&steps.rows) {
-        marks.push(at(step.begin, MarkReason::Step(step.name.clone())));
-    }
-    marks.sort_by_key(|mark| mark.moment);
+    marks.extend(thinned(ooms).map(|oom| (Moment::after(oom.event), MarkReason::Oom(oom.size))));
+    marks.extend(thinned(&steps.rows).map(|step| (step.begin, MarkReason::Step(step.name.clone()))));
     marks
 }
 

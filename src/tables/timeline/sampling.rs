@@ -9,7 +9,8 @@ use crate::rebuild::{History, Moment};
 use super::super::clock::Clock;
 use super::super::walk::{Tally, Totals, Walk};
 
-/// The moments to draw in `columns` pixel columns, ascending; `wanted` ones are always among them.
+/// The moments to draw in `columns` pixel columns, ascending; `wanted` ones are always among them. A `clock` that places
+/// a piece of a recording chooses for that piece.
 pub(super) fn moments(
     history: &History,
     walk: &Walk,
