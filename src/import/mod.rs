@@ -69,6 +69,24 @@ pub fn outline_path(path: &Path, options: &ReadOptions, progress: &Progress<'_>)
     Ok(outline)
 }
 
+/// Gives `work` the trace in file `path` with its events still packed, to be read in pieces. `None` when there is none
+/// that can be: a snapshot has to be parsed as a whole, and what is packed itself, or comes from a pipe, is in memory anyway.
+///
+/// # Errors
+/// As [`read_path`].
+pub fn with_recording<T>(
+    path: &Path,
+    options: &ReadOptions,
+    work: impl FnOnce(format::Recording<'_>) -> T,
+) -> Result<Option<T>> {
+    let source = source::open(path, options)?;
+    let bytes = source.bytes();
+    if !format::is_trace(bytes) || bytes.len() as u64 > options.max_bytes {
+        return Ok(None);
+    }
+    format::Recording::open(bytes).map(|recording| Some(work(recording)))
+}
+
 /// What a file held.
 #[derive(Debug)]
 pub enum Found<T> {
