@@ -14,6 +14,7 @@ mod finding;
 mod ghosts;
 mod growth;
 mod holders;
+mod jobs;
 mod kept;
 pub mod message;
 mod oom;
@@ -31,6 +32,7 @@ mod workspaces;
 
 pub use facts::{DeviceFacts, RankFacts};
 pub use finding::{Finding, LineBytes, Severity};
+pub use jobs::jobs;
 pub use oom::{Cap, OomFacts, Outside, Refusal, Sums, Verdict, VerdictKind, judge, judge_all};
 pub use page::{index, looked_for, page, parts};
 pub use rule::{Check, Guide, RULES, Rule, of_device, of_ranks, of_trace, rule};
