@@ -46,9 +46,19 @@ struct Work<'a> {
 
 /// Analyses one device.
 pub(super) fn analyze(trace: &Trace, device: &DeviceTrace, options: &Options) -> Result<Analyzed> {
+    Ok(analyze_seen(trace, device, options, &|_, _| ())?.0)
+}
+
+/// As [`analyze`]; besides what `look` sees in the history.
+pub(super) fn analyze_seen<T>(
+    trace: &Trace,
+    device: &DeviceTrace,
+    options: &Options,
+    look: &impl Fn(&DeviceTrace, &History) -> T,
+) -> Result<(Analyzed, T)> {
     let history = rebuild(trace, device);
     let grouping = Grouping::build(trace, device, &history, options.group_by);
-    analyze_rebuilt(trace, device, &history, &grouping, options)
+    Ok((analyze_rebuilt(trace, device, &history, &grouping, options)?, look(device, &history)))
 }
 
 /// As [`analyze`], for those who have the history, and the groups of `options`, already.

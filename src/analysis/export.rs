@@ -7,16 +7,16 @@ use std::cell::OnceCell;
 use std::io::Write;
 
 use crate::error::Result;
-use crate::findings::judge_all;
+use crate::findings::{self, DeviceFacts, Finding, judge_all};
 use crate::model::{DeviceTrace, Trace, Warnings};
 use crate::rebuild::{History, Moment, State, rebuild};
 use crate::report::SelfCheckRow;
 use crate::tables::{
-    self, Categories, CategoryFigures, FragmentationEntry, FrameSource, GroupBy, Grouping, Names, OomEntry,
-    Phases, PoolUse, Purposes, Sink, StackHashes, StepTable, TableFormat,
+    self, Categories, CategoryFigures, FindingEntry, FragmentationEntry, FrameSource, GroupBy, Grouping,
+    Names, OomEntry, Phases, PoolUse, Purposes, Sink, StackHashes, StepTable, TableFormat,
 };
 
-use super::{Table, device as analysed, export_rows as rows, recorded};
+use super::{Options, Table, device as analysed, export_rows as rows, recorded};
 
 /// Writes tables of one device; what they share is computed once.
 #[derive(Debug)]
@@ -28,6 +28,14 @@ pub struct Exporter<'a> {
     hashes: StackHashes,
     steps: OnceCell<StepTable>,
     purposes: OnceCell<KnownPurposes>,
+    found: OnceCell<Found>,
+}
+
+/// What the rules find on the device, and what those over several devices need of it.
+#[derive(Debug)]
+struct Found {
+    findings: Vec<Finding>,
+    facts: DeviceFacts,
 }
 
 /// What allocations are for: several tables ask.
@@ -45,8 +53,8 @@ impl<'a> Exporter<'a> {
         let history = rebuild(trace, device);
         let grouping = Grouping::build(trace, device, &history, GroupBy::Line);
         let hashes = StackHashes::of(trace);
-        let (steps, purposes) = (OnceCell::new(), OnceCell::new());
-        Self { trace, device, history, grouping, hashes, steps, purposes }
+        let (steps, purposes, found) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+        Self { trace, device, history, grouping, hashes, steps, purposes, found }
     }
 
     /// Writes `table` as `format` to `output`; the same trace gives the same bytes.
@@ -54,11 +62,14 @@ impl<'a> Exporter<'a> {
     /// # Errors
     /// Those of `output`; [`crate::error::Error::Table`] when a table cannot be built.
     pub fn write(&self, table: Table, format: TableFormat, output: &mut dyn Write) -> Result<()> {
-        tables::write_table(table.schema(), format, output, &mut |sink| self.fill(table, sink))
+        tables::write_table(table.schema(), format, output, &mut |sink| {
+            self.fill(table, std::slice::from_ref(self), sink)
+        })
     }
 
-    /// Hands the pieces of `table` to `sink`.
-    pub(super) fn fill(&self, table: Table, sink: &mut Sink<'_>) -> Result<()> {
+    /// Hands the pieces of `table` to `sink`. `known` are exporters of devices of the same trace: what the rules over
+    /// several devices need is taken from them.
+    pub(super) fn fill(&self, table: Table, known: &[Self], sink: &mut Sink<'_>) -> Result<()> {
         let Self { trace, device, history, grouping, .. } = self;
         let source = self.source();
         match table {
@@ -87,10 +98,7 @@ impl<'a> Exporter<'a> {
             Table::Pins => sink(tables::pins_frame(&source, &self.fragmentation()?)?),
             Table::Pools => sink(tables::pools_frame(&source, &self.pools())?),
             Table::Ooms => sink(tables::ooms_frame(&source, &self.ooms())?),
-            Table::Findings => {
-                let found = rows::findings(trace, device, history, grouping)?;
-                sink(tables::findings_frame(&source, &found)?)
-            }
+            Table::Findings => sink(tables::findings_frame(&source, &self.findings(known)?)?),
             Table::Warnings => {
                 let (of_file, of_device) = self.warnings();
                 sink(tables::warnings_frame(&source, &of_file, &of_device)?)
@@ -161,6 +169,31 @@ impl<'a> Exporter<'a> {
         let Self { trace, device, history, .. } = self;
         let total_bytes = analysed::total_bytes(trace, device.device);
         judge_all(trace, device, history, total_bytes, &history.ooms).iter().map(rows::oom).collect()
+    }
+
+    /// What is found on the device, in the report's order.
+    fn findings(&self, known: &[Self]) -> Result<Vec<FindingEntry>> {
+        let facts: Vec<DeviceFacts> = (self.trace.devices.iter())
+            .map(|device| match known.iter().find(|known| known.device.device == device.device) {
+                Some(known) => Ok(known.found()?.facts.clone()),
+                None => Ok(analysed::analyze(self.trace, device, &Options::default())?.facts),
+            })
+            .collect::<Result<_>>()?;
+        let mut found = self.found()?.findings.clone();
+        let of_trace = findings::of_trace(self.trace, &facts);
+        found.extend(of_trace.into_iter().filter(|finding| finding.device == self.device.device));
+        found.sort_by_key(|finding| finding.severity);
+        Ok(found.into_iter().map(rows::finding).collect())
+    }
+
+    /// Analyses the device, once.
+    fn found(&self) -> Result<&Found> {
+        let Self { trace, device, history, grouping, .. } = self;
+        if let Some(found) = self.found.get() {
+            return Ok(found);
+        }
+        let own = analysed::analyze_rebuilt(trace, device, history, grouping, &Options::default())?;
+        Ok(self.found.get_or_init(|| Found { findings: own.findings, facts: own.facts }))
     }
 
     /// Faults of the file, and of this device.

@@ -5,39 +5,11 @@
 
 use serde_json::{Value, json};
 
-use crate::error::Result;
-use crate::findings::{self, Finding, JudgedOom, LineBytes};
-use crate::model::{DeviceTrace, Trace};
-use crate::rebuild::History;
-use crate::tables::{FindingEntry, Grouping, OomEntry};
+use crate::findings::{Finding, JudgedOom, LineBytes};
+use crate::tables::{FindingEntry, OomEntry};
 
-use super::{Options, device as analysed};
-
-/// What is found on `device`, in the report's order. Rules over several devices need those as well.
-pub(super) fn findings(
-    trace: &Trace,
-    device: &DeviceTrace,
-    history: &History,
-    grouping: &Grouping,
-) -> Result<Vec<FindingEntry>> {
-    let options = Options::default();
-    let own = analysed::analyze_rebuilt(trace, device, history, grouping, &options)?;
-    let (mut found, mut own_facts) = (own.findings, Some(own.facts));
-    let mut facts = Vec::with_capacity(trace.devices.len());
-    for other in &trace.devices {
-        let known = own_facts.take_if(|_| other.device == device.device);
-        facts.push(match known {
-            Some(known) => known,
-            None => analysed::analyze(trace, other, &options)?.facts,
-        });
-    }
-    let of_trace = findings::of_trace(trace, &facts);
-    found.extend(of_trace.into_iter().filter(|finding| finding.device == device.device));
-    found.sort_by_key(|finding| finding.severity);
-    Ok(found.into_iter().map(finding).collect())
-}
-
-fn finding(found: Finding) -> FindingEntry {
+/// A finding in plain figures.
+pub(super) fn finding(found: Finding) -> FindingEntry {
     let first_line = found
         .lines
         .first()

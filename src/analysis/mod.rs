@@ -32,9 +32,9 @@ pub use export::Exporter;
 pub use export_table::Table;
 pub use histories::histories;
 pub use oom::oom_rows;
-pub use partition::{DATASET_TABLES, Partition, job_name, rank_of};
+pub use partition::{DATASET_TABLES, Partition, rank_of};
 pub use pieces::{Room, analyze_recording};
-pub use ranks::{Analysis, Compared, compared};
+pub use ranks::{Analysis, Compared, Kept, compared, job_name, put_finding};
 pub use reduce::{MOST_PERCENT, Reduction, reduce};
 
 use std::collections::BTreeMap;
@@ -44,6 +44,7 @@ use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::model::{DeviceTrace, Trace, Warnings};
+use crate::rebuild::History;
 use crate::report::TraceReport;
 use crate::report::html::blob::Budget;
 use crate::tables::GroupBy;
@@ -98,9 +99,22 @@ pub fn analyze_file(path: &str, trace: &Trace, options: &Options) -> Result<Anal
     if let Some(reduced) = &trace.reduced {
         return reduce::analysis(path, trace, reduced, options);
     }
+    Ok(analyze_seen(path, trace, options, &|_, _| ())?.0)
+}
+
+/// As [`analyze_file`] for a recording with its events; besides what `look` sees in the history of each device.
+fn analyze_seen<T: Send>(
+    path: &str,
+    trace: &Trace,
+    options: &Options,
+    look: &(impl Fn(&DeviceTrace, &History) -> T + Sync),
+) -> Result<(Analysis, Vec<T>)> {
     let devices = chosen(trace, options.device)?;
-    let analysed: Vec<_> =
-        devices.par_iter().map(|device| device::analyze(trace, device, options)).collect::<Result<_>>()?;
+    let analysed: Vec<_> = devices
+        .par_iter()
+        .map(|device| device::analyze_seen(trace, device, options, look))
+        .collect::<Result<_>>()?;
+    let (analysed, seen): (Vec<_>, Vec<_>) = analysed.into_iter().unzip();
     let mut warnings: Warnings = trace.warnings.clone();
     let mut complete = recorded::is_whole(trace, &mut warnings) && trace.complete;
     let mut reports = Vec::with_capacity(analysed.len());
@@ -133,7 +147,7 @@ pub fn analyze_file(path: &str, trace: &Trace, options: &Options) -> Result<Anal
     };
     let facts = ranks::facts(path, trace, facts);
     let row = options.several_files.then(|| ranks::row(trace, &report, &facts.devices, curves, facts.rank));
-    Ok(Analysis { report, facts, pages, row })
+    Ok((Analysis { report, facts, pages, row }, seen))
 }
 
 /// The allocator's own counters, by device; see [`crate::rebuild::stats`].

@@ -1,6 +1,6 @@
 //! One file of a job as its part of a dataset: all its devices in one set of tables, and who it is.
 //!
-//! Owns how a rank and a job are named there, and that devices follow each other in every table. Folders and files
+//! Owns which rank it is there, and that devices follow each other in every table. Folders and files
 //! are `cli`'s, the tables `export`'s.
 
 use std::io::Write;
@@ -30,9 +30,6 @@ pub const DATASET_TABLES: [Table; 12] = [
     Table::Findings,
 ];
 
-/// The name of a job where the path has none.
-const UNNAMED_JOB: &str = "job";
-
 /// Writes the tables of all devices of a recording, rebuilt once.
 #[derive(Debug)]
 pub struct Partition<'a> {
@@ -55,7 +52,7 @@ impl<'a> Partition<'a> {
     /// Those of `output`; [`crate::error::Error::Table`] when a table cannot be built.
     pub fn write(&self, table: Table, format: TableFormat, output: &mut dyn Write) -> Result<()> {
         tables::write_table(table.schema(), format, output, &mut |sink| {
-            self.devices.iter().try_for_each(|device| device.fill(table, sink))
+            self.devices.iter().try_for_each(|device| device.fill(table, &self.devices, sink))
         })
     }
 
@@ -92,47 +89,11 @@ pub fn rank_of(path: &str, trace: &Trace) -> Option<u64> {
     trace.process.rank.or_else(|| rank_in(path).map(|(_, rank)| rank))
 }
 
-/// What the job of the file `path` is called unless it is said: the name of the folder that holds the ranks, files
-/// or folders; `job` where the path names no folder.
-#[must_use]
-pub fn job_name(path: &str) -> String {
-    const SEPARATORS: [char; 2] = ['/', '\\'];
-    let folder_of = |path: &str| path.rfind(SEPARATORS).map_or(0, |at| at);
-    let mut end = folder_of(path);
-    if rank_in(path).is_some_and(|(place, _)| place.start < end) {
-        end = folder_of(&path[..end]);
-    }
-    let folder = path[..end].trim_end_matches(SEPARATORS);
-    let name = folder.rfind(SEPARATORS).map_or(folder, |at| &folder[at + 1..]);
-    if matches!(name, "" | "." | "..") { UNNAMED_JOB.to_owned() } else { name.to_owned() }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::model::TraceBuilder;
-
-    #[test]
-    fn a_job_is_called_like_the_folder_that_holds_its_ranks() {
-        for (path, job) in [
-            ("run7/rank0.pickle", "run7"),
-            ("out/run 7/snapshot_rank_3.pickle.gz", "run 7"),
-            ("run7/rank_5/snapshot.pickle", "run7"),
-            ("run7\\rank_5\\snapshot.pickle", "run7"),
-            ("a//run7//rank0.pickle", "run7"),
-            ("rank_5/snapshot.pickle", "job"),
-            ("rank0.pickle", "job"),
-            ("./rank0.pickle", "job"),
-            ("../rank0.pickle", "job"),
-            ("/rank0.pickle", "job"),
-            ("größe/x.msgpack", "größe"),
-            ("-", "job"),
-            ("", "job"),
-        ] {
-            assert_eq!(job_name(path), job, "{path}");
-        }
-    }
 
     #[test]
     fn a_stated_rank_is_stronger_than_a_name() {

@@ -5,7 +5,6 @@
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
-use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::{Condvar, Mutex, PoisonError};
 
@@ -41,10 +40,11 @@ impl Budget {
         Self { bytes: asked.unwrap_or_else(|| available() / 2), is_asked: asked.is_some() }
     }
 
-    /// Does `work` on each place of `costs`, several at a time as far as the budget goes; results are in order. Workers
-    /// are threads of their own: one that waits for its turn must not hold up what others do in rayon's pool.
+    /// Does `work` on each place of `costs`, several at a time as far as the budget goes and at most as many as rayon's
+    /// pool has threads; results are in order. Workers are threads of their own: one of the pool that waits for its
+    /// turn would hold up others, and one that waits for work within a file may begin another file.
     pub(crate) fn run<T: Send>(&self, costs: &[u64], work: impl Fn(usize) -> T + Sync) -> Vec<T> {
-        let workers = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(costs.len());
+        let workers = rayon::current_num_threads().min(costs.len());
         let gate = Gate { budget: self.bytes, costs, turns: Mutex::default(), changed: Condvar::new() };
         let results: Vec<Mutex<Option<T>>> = costs.iter().map(|_| Mutex::new(None)).collect();
         std::thread::scope(|scope| {
@@ -189,6 +189,22 @@ mod tests {
         let (most, results) = most_at_a_time(4, &costs);
         assert_eq!((most, results), (4, (0..costs.len()).collect()));
         assert!(most_at_a_time(100, &costs).0 <= 22);
+    }
+
+    #[test]
+    fn no_more_are_at_work_than_the_pool_has_threads() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+        let (now, most) = (AtomicU64::new(0), AtomicU64::new(0));
+        let results = pool.install(|| {
+            Budget { bytes: u64::MAX, is_asked: true }.run(&[1; 20], |place| {
+                most.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
+                std::thread::sleep(std::time::Duration::from_millis(2));
+                now.fetch_sub(1, SeqCst);
+                place * 2
+            })
+        });
+        assert!(most.into_inner() <= 2);
+        assert_eq!(results, (0..20).map(|place| place * 2).collect::<Vec<_>>());
     }
 
     #[test]

@@ -87,7 +87,11 @@ fn each_read<T: Send>(
     Ok(noted(results, console))
 }
 
-/// As [`each`], with no more files at a time than `budget` allows; `work` is told the place of its input.
+/// Reads every path and does `work` on it, told its place among `paths`; results are in their order. No more files are
+/// in memory at a time than `budget` allows.
+///
+/// # Errors
+/// Those of [`each`]. `work` says itself what it failed to do.
 pub(crate) fn within<T: Send>(
     paths: &[PathBuf],
     budget: &Budget,
@@ -106,7 +110,10 @@ pub(crate) fn within<T: Send>(
     let progress = console.progress();
     progress.expect_files(paths.len());
     let results = budget.run(&costs, |place| {
-        let result = worked(&paths[place], &progress, |input| work(place, input));
+        let result = read(&paths[place], &progress).and_then(|input| {
+            let note = input.read_note();
+            Ok((work(place, input)?, note))
+        });
         progress.file_done();
         result
     });
@@ -127,10 +134,7 @@ fn worked<T>(
 }
 
 /// The results alone; what is to be said of reading each is said.
-pub(crate) fn noted<T>(
-    results: Vec<anyhow::Result<(T, String)>>,
-    console: &Console,
-) -> Vec<anyhow::Result<T>> {
+fn noted<T>(results: Vec<anyhow::Result<(T, String)>>, console: &Console) -> Vec<anyhow::Result<T>> {
     let tell = |(result, note): (T, String)| {
         console.detail(&note);
         result

@@ -5,7 +5,6 @@
 //! draws nothing itself, but for the few lines of `info`, which say what a file holds.
 
 mod args;
-mod bounded;
 mod budget;
 mod color;
 mod commands;
@@ -20,6 +19,7 @@ mod pattern;
 mod progress;
 mod recordings;
 mod sources;
+mod spool;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -33,7 +33,7 @@ pub(crate) fn stem(input: &Path) -> String {
 
 /// `name`, or `name-2`, `name-3`, ... if it is taken. Names that differ only in case count as equal, since
 /// some file systems think so.
-fn unique(name: &str, taken: &mut BTreeSet<String>) -> String {
+pub(crate) fn unique(name: &str, taken: &mut BTreeSet<String>) -> String {
     let candidates = (2..).map(|number| format!("{name}-{number}"));
     std::iter::once(name.to_owned())
         .chain(candidates)

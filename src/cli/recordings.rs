@@ -1,11 +1,12 @@
 //! From what was typed to recordings: folders and patterns that no shell expanded, and the rank in a path.
 //!
-//! Owns which files of a folder are recordings, and the order of what it finds: names in the order of their numbers.
+//! Owns which files in and below a folder are recordings, the one rule of every command, and the order of what it finds:
+//! names in the order of their numbers.
 //! A path that names a file is taken as it is, whatever it is called.
 
 use std::cmp::Ordering;
 use std::fs::{self, File};
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -18,6 +19,8 @@ use super::pattern::{has_wildcards, matches};
 
 /// Endings behind which a file may be packed.
 const PACKED: [&str; 3] = ["gz", "zst", "zstd"];
+/// How deep below a folder recordings are looked for.
+const DEEPEST: usize = 4;
 /// Paths that a pattern may stand for.
 const MOST_PATHS: usize = 100_000;
 /// Bytes of a JSON text that are looked at.
@@ -64,18 +67,11 @@ fn rank(path: &Path, pattern: &Regex) -> anyhow::Result<u64> {
     })
 }
 
-/// The recordings in `folder` and in its subfolders called `rank...`.
+/// The recordings in `folder` and below.
 fn of_folder(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    for path in entries(folder)? {
-        let name =
-            path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
-        if path.is_dir() && name.starts_with("rank") {
-            found.extend(entries(&path)?.into_iter().filter(|path| is_recording(path)));
-        } else if is_recording(&path) {
-            found.push(path);
-        }
-    }
+    collect(folder, DEEPEST, &mut found)
+        .with_context(|| format!("cannot look for recordings in {}", shown(folder)))?;
     found.sort_by(|a, b| by_numbers(a, b));
     if found.is_empty() {
         return Err(refuse(
@@ -86,9 +82,24 @@ fn of_folder(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn entries(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let read = || fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>();
-    read().with_context(|| format!("cannot read folder {}", shown(folder)))
+/// Hidden names are passed over. Links to files count as files; links to folders are not followed, since they may lead
+/// round in a circle.
+fn collect(folder: &Path, deeper: usize, found: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with('.') {
+            continue;
+        }
+        let path = entry.path();
+        if entry.file_type()?.is_dir() {
+            if deeper > 0 {
+                collect(&path, deeper - 1, found)?;
+            }
+        } else if is_recording(&path) {
+            found.push(path);
+        }
+    }
+    Ok(())
 }
 
 fn is_recording(path: &Path) -> bool {
@@ -195,7 +206,10 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         };
-        for name in ["rank10.pickle.gz", "rank2.msgpack", "rank_3/mem.pkl", "other/rank4.pickle", "notes.txt"]
+        let names =
+            ["rank10.pickle.gz", "rank2.msgpack", "rank_3/mem.pkl", "other/rank4.pickle", "notes.txt"];
+        for name in
+            names.into_iter().chain(["1/2/3/4/deep.pickle", "1/2/3/4/5/too_deep.pickle", ".git/x.pkl"])
         {
             put(name, "");
         }
@@ -214,10 +228,27 @@ mod tests {
     #[test]
     fn a_folder_stands_for_its_recordings_in_the_order_of_numbers() {
         let folder = folder();
-        let all = [".hidden.pickle", "rank2.msgpack", "rank10.pickle.gz", "rank_3/mem.pkl", "snap5.json"];
+        let all = [
+            "1/2/3/4/deep.pickle",
+            "other/rank4.pickle",
+            "rank2.msgpack",
+            "rank10.pickle.gz",
+            "rank_3/mem.pkl",
+            "snap5.json",
+        ];
         assert_eq!(told(&folder, ""), all);
         let empty = tempfile::tempdir().unwrap();
         assert!(expand(&[empty.path().to_owned()]).unwrap_err().to_string().contains("no recording"));
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_circle_of_links_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(folder.path(), folder.path().join("again")).unwrap();
+        fs::write(folder.path().join("rank0.pickle"), "").unwrap();
+        std::os::unix::fs::symlink("rank0.pickle", folder.path().join("rank1.pickle")).unwrap();
+        assert_eq!(told(&folder, ""), ["rank0.pickle", "rank1.pickle"]);
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub struct RankFacts {
     pub path: String,
     /// The path without its rank: what the files of one job have in common.
     pub job: String,
+    /// The folder that holds the ranks, files or folders; empty where the path names none.
+    pub folder: String,
     /// Rank, as the recording or the file's name says.
     pub rank: Option<u64>,
     /// Number of ranks of the job, where the recording says.

@@ -14,6 +14,7 @@ mod finding;
 mod ghosts;
 mod growth;
 mod holders;
+mod jobs;
 mod kept;
 pub mod message;
 mod oom;
@@ -31,6 +32,7 @@ mod workspaces;
 
 pub use facts::{DeviceFacts, RankFacts};
 pub use finding::{Finding, LineBytes, Severity};
+pub use jobs::jobs;
 pub use oom::{
     Cap, Failure, OomFacts, Outside, Refusal, Sums, Verdict, VerdictKind, failures, is_state_known, judge,
     judge_all,

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter};
 
 use super::ranks::RanksReport;
-use super::types::Report;
+use super::types::{Report, SCHEMA, TraceReport};
 
 /// `report` as indented JSON with a newline at the end.
 #[must_use]
@@ -17,10 +17,26 @@ pub fn json(report: &Report) -> String {
     pretty(report)
 }
 
-/// As [`json`], with the ranks beside the traces where there are some.
+/// What stands between two traces of a [`json_frame`].
+pub const JSON_BETWEEN: &str = ",\n    ";
+
+/// One trace as it stands in the list of a report's JSON: for documents that are put together trace by trace, since
+/// there are too many to hold them all. [`json_frame`] goes around them, [`JSON_BETWEEN`] between them.
 #[must_use]
-pub fn json_with_ranks(report: &Report, ranks: Option<&RanksReport>) -> String {
-    pretty(&WithRanks { report, ranks })
+pub fn json_trace(trace: &TraceReport) -> String {
+    // No line begins within a text of JSON, so what is deeper is only indented further.
+    pretty(trace).trim_end().replace('\n', "\n    ")
+}
+
+/// What stands before the first trace and behind the last. Files that are one job have the key `ranks`, those of
+/// several the key `jobs`; neither key is there without.
+#[must_use]
+pub fn json_frame(tool: &str, ranks: Option<&RanksReport>, jobs: &[RanksReport]) -> (String, String) {
+    let none = Report { schema: SCHEMA, tool: tool.to_owned(), traces: Vec::new() };
+    let document = pretty(&WithRanks { report: &none, ranks, jobs });
+    // The first such key is the report's own: before it stand only a number and memlab's name.
+    let (before, behind) = document.split_once("\"traces\": []").unwrap_or((&document, ""));
+    (format!("{before}\"traces\": [\n    "), format!("\n  ]{behind}"))
 }
 
 #[derive(Serialize)]
@@ -29,6 +45,8 @@ struct WithRanks<'a> {
     report: &'a Report,
     #[serde(skip_serializing_if = "Option::is_none")]
     ranks: Option<&'a RanksReport>,
+    #[serde(skip_serializing_if = "<[RanksReport]>::is_empty")]
+    jobs: &'a [RanksReport],
 }
 
 /// Any plain value as indented JSON with a newline at the end. Text that a terminal would obey (C1 and
@@ -111,13 +129,24 @@ mod tests {
     use crate::report::fixtures;
 
     #[test]
-    fn ranks_come_behind_the_traces_and_change_nothing_before() {
-        let alone = json(&fixtures::oom());
-        assert_eq!(json_with_ranks(&fixtures::oom(), None), alone);
+    fn a_document_put_together_is_that_of_the_whole_report() {
+        let mut report = fixtures::oom();
+        report.traces.extend(fixtures::hostile().traces);
+        report.traces.extend(fixtures::recorded().traces);
+        let join = |ranks, jobs| {
+            let (before, behind) = json_frame(&report.tool, ranks, jobs);
+            let traces: Vec<String> = report.traces.iter().map(json_trace).collect();
+            before + &traces.join(JSON_BETWEEN) + &behind
+        };
+        assert_eq!(join(None, &[]), json(&report));
         let job = crate::report::ranks::fixture::job(6);
-        let both = json_with_ranks(&fixtures::oom(), Some(&job));
+        let with = |ranks, jobs| pretty(&WithRanks { report: &report, ranks, jobs });
+        assert_eq!(join(Some(&job), &[]), with(Some(&job), &[]));
+        let jobs = [job.clone(), job.clone()];
+        assert_eq!(join(None, &jobs), with(None, &jobs));
+        let alone = json(&report);
         let before = alone.trim_end().trim_end_matches('}').trim_end();
-        assert!(both.starts_with(&format!("{before},\n  \"ranks\": {{")), "{both}");
+        assert!(join(None, &jobs).starts_with(&format!("{before},\n  \"jobs\": [")));
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub use diff::{
 };
 pub use explain::{explain_index, explain_json, explain_text};
 pub use html::{HtmlOptions, html};
-pub use json::{json, json_with_ranks, pretty};
+pub use json::{JSON_BETWEEN, json, json_frame, json_trace, pretty};
 pub use lines_table::lines_table;
 pub use markdown::{MarkdownOptions, markdown, picture_name};
 pub use modules_table::modules_table;
@@ -79,8 +79,8 @@ pub use text::{text_summary, write_summary};
 pub(crate) use told::line_label;
 pub use types::{
     ByCause, DeviceReport, FindingLine, FindingRow, Four, Fragmentation, FragmentationRow, HistoryRow,
-    LineFigures, LineRow, OomRow, PinRow, PoolRow, ReducedRow, Report, SCHEMA, SourceRow, StepRow, StepsRow,
-    Timeline, TimelineMark, TraceReport, WarningRow,
+    LineFigures, LineRow, LiveMomentRow, LiveRow, OomRow, PinRow, PoolRow, ReducedRow, Report, SCHEMA,
+    SourceRow, StepRow, StepsRow, Timeline, TimelineMark, TraceReport, WarningRow,
 };
 pub use whatif::{
     BaselineRow, BoundsRow, ChangedLineRow, HelpRow, HelpSettingRow, LimitRow, RecommendationRow, SettingRow,

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Reads every exported table with Polars and DuckDB, in a fresh environment. Needs python3 with venv and a package
-# registry. MEMLAB_BINARY is the program to test; without it the release build of this checkout.
+# Reads what memlab exports with Polars and DuckDB, in a fresh environment: every table (tables.py), and a dataset of
+# many ranks, asked the questions of docs/fleet.md (fleet.py). Needs python3 with venv and a package registry.
+# MEMLAB_BINARY is the program to test; without it the release build of this checkout.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 scratch=$(mktemp -d)
@@ -14,4 +15,7 @@ memlab=${MEMLAB_BINARY:-${CARGO_TARGET_DIR:-$root/target}/release/memlab}
 
 "$python" -m venv "$scratch/venv"
 "$scratch/venv/bin/pip" install --quiet 'polars>=1,<2' 'duckdb>=1.1,<2'
-"$scratch/venv/bin/python" -B "$root/tests/exports/tables.py" "$memlab" "$root" "$scratch"
+for reader in tables fleet; do
+    mkdir "$scratch/$reader"
+    "$scratch/venv/bin/python" -B "$root/tests/exports/$reader.py" "$memlab" "$root" "$scratch/$reader"
+done

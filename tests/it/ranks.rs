@@ -288,3 +288,129 @@ fn the_rank_can_be_read_from_anywhere_in_the_path() {
     let no_group = sandbox.run(&["analyze", "*/a.pickle", "--rank-from", "n."]).ends_with(2);
     assert!(no_group.stderr.contains("it has no group"), "{no_group:?}");
 }
+
+/// More files than are held at a time: their reports go where they belong as soon as each is made.
+#[test]
+fn reports_that_are_not_held_are_those_of_the_single_files() {
+    // 16 ranks, each with its own report; rank 9 is told by the rules over all ranks.
+    let sandbox = Sandbox::new();
+    for rank in 0..16_u64 {
+        let usual =
+            if rank == 9 { with_large_rest(shifted(&USUAL, rank, 0)) } else { shifted(&USUAL, rank, 0) };
+        save(&usual, &sandbox.path(&format!("mem-{rank}.msgpack")));
+    }
+    let words = ["analyze", ".", "--json"];
+    let printed = sandbox.run(&words).ends_with(0);
+    assert_eq!(printed.stdout, sandbox.run(&words).ends_with(0).stdout, "the same call gives the same bytes");
+    let together = printed.json();
+    sandbox.run(&["analyze", ".", "-o", "out", "-q"]).ends_with(0);
+    let traces = together["traces"].as_array().unwrap();
+    assert_eq!(traces.len(), 16);
+    for (rank, trace) in traces.iter().enumerate() {
+        let name = format!("mem-{rank}");
+        assert_eq!(trace["path"], format!("./{name}.msgpack"), "in the order of the call");
+        let written: Value = serde_json::from_str(&sandbox.read(&format!("out/{name}/report.json"))).unwrap();
+        assert_eq!(&written["traces"][0], trace);
+        let (page, markdown) = (format!("out/{name}/report.html"), format!("out/{name}/report.md"));
+        let is_told = findings(trace).iter().any(|found| found["rule"] == "rank-imbalance");
+        assert_eq!(is_told, rank == 9);
+        for file in [page, markdown] {
+            assert_eq!(sandbox.read(&file).contains("than the median of 16 ranks"), is_told, "{file}");
+        }
+    }
+    // But for what is told of all ranks, a file's outputs are byte for byte those of a call with it alone.
+    sandbox.run(&["analyze", "./mem-3.msgpack", "-o", "alone", "-q"]).ends_with(0);
+    for name in ["report.html", "report.md", "report.json", "timeline.svg", "segments.svg"] {
+        assert_eq!(
+            sandbox.read(&format!("alone/{name}")),
+            sandbox.read(&format!("out/mem-3/{name}")),
+            "{name}"
+        );
+    }
+    let single = sandbox.run(&["analyze", "./mem-3.msgpack", "--json"]).ends_with(0);
+    let inner = single.stdout.split_once("\"traces\": [\n").unwrap().1.rsplit_once("\n  ]\n}").unwrap().0;
+    assert!(printed.stdout.contains(inner));
+    assert!(together["ranks"]["is_one_job"].as_bool().unwrap() && together["jobs"].is_null());
+}
+
+/// `trace` with a block of 2 GiB from the beginning to the end.
+fn with_large_rest(mut trace: Trace) -> Trace {
+    let device = &mut trace.devices[0];
+    device.segments = None;
+    let old = std::mem::take(&mut device.events);
+    let kept = Event { address: 1 << 60, size: 2 << 30, ..old.get(0) };
+    device.events.push(Event { action: Action::SegmentAlloc, ..kept });
+    device.events.push(Event { action: Action::Alloc, ..kept });
+    (0..old.len()).for_each(|event| device.events.push(old.get(event)));
+    trace
+}
+
+#[test]
+fn one_file_that_cannot_be_read_stops_no_other() {
+    let sandbox = Sandbox::new();
+    for rank in 0..10 {
+        sandbox.put_snapshot(&format!("rank{rank}.pickle"));
+    }
+    sandbox.put("rank4.pickle", "no snapshot");
+    let run = sandbox.run(&["analyze", ".", "--json", "-o", "out"]).ends_with(2);
+    assert_eq!(run.stderr.matches("error: ").count(), 1, "{run:?}");
+    let json = run.json();
+    assert_eq!((json["traces"].as_array().unwrap().len(), &json["ranks"]["failed_files"]), (9, &1.into()));
+    assert!(
+        sandbox.path("out/rank5/report.html").exists() && !sandbox.path("out/rank4/report.html").exists()
+    );
+    // What exists is not replaced, and the others' files are not touched either.
+    let again = sandbox.run(&["analyze", ".", "-o", "out"]).ends_with(2);
+    assert!(again.stderr.contains("exists already"), "{again:?}");
+}
+
+/// Two jobs, one below the other.
+fn two_jobs() -> Sandbox {
+    let sandbox = Sandbox::new();
+    for (folder, ranks) in [("run7", 2), ("run8", 2), ("run9", 1)] {
+        std::fs::create_dir_all(sandbox.path(&format!("runs/{folder}"))).unwrap();
+        for rank in 0..ranks {
+            let name = format!("gathered_on_rank0.rank{rank}.pickle.gz");
+            let to = sandbox.path(&format!("runs/{folder}/rank{rank}.pickle.gz"));
+            std::fs::copy(testdata("faults").join(&name), to).unwrap();
+        }
+    }
+    sandbox
+}
+
+#[test]
+fn two_jobs_of_one_call_have_a_table_each_and_are_not_compared() {
+    let sandbox = two_jobs();
+    let both = sandbox.run(&["analyze", "runs", "--json"]).ends_with(0);
+    assert!(both.stderr.contains("no table of ranks: 1 file is in no job"), "{both:?}");
+    let both = both.json();
+    assert!(both["ranks"].is_null());
+    let jobs = both["jobs"].as_array().unwrap();
+    assert_eq!(jobs.len(), 2);
+    for (job, name) in jobs.iter().zip(["run7", "run8"]) {
+        assert_eq!((&job["job"], &job["ranks"], &job["is_one_job"]), (&name.into(), &2.into(), &true.into()));
+        // As if the other jobs were not there.
+        let mut alone = sandbox.run(&["analyze", &format!("runs/{name}"), "--json"]).ends_with(0).json();
+        alone["ranks"]["job"] = name.into();
+        assert_eq!(job, &alone["ranks"]);
+    }
+    let screen = sandbox.run(&["analyze", "runs"]).ends_with(0).stdout;
+    assert!(screen.starts_with("run7: 2 ranks, ") && screen.contains("\nrun8: 2 ranks, "), "{screen}");
+}
+
+#[test]
+fn each_job_has_files_of_its_own() {
+    let sandbox = two_jobs();
+    sandbox.run(&["analyze", "runs", "-o", "out", "-q"]).ends_with(0);
+    for name in ["run7", "run8"] {
+        let read = |ending: &str| sandbox.read(&format!("out/ranks-{name}.{ending}"));
+        assert!(read("html").contains(&format!("<h1>All ranks of {name}</h1>")));
+        assert!(read("md").starts_with(&format!("# CUDA memory of all ranks of {name}\n")));
+        assert!(read("md").contains(&format!("](ranks-{name}.svg)")));
+        assert!(read("svg").contains(&format!("Reserved memory of 2 ranks of {name}")));
+        assert_eq!(serde_json::from_str::<Value>(&read("json")).unwrap()["job"], name);
+    }
+    assert!(!sandbox.path("out/ranks.html").exists());
+    let again = sandbox.run(&["analyze", "runs", "-o", "out"]).ends_with(2);
+    assert!(again.stderr.contains("exists already"), "{again:?}");
+}

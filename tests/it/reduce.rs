@@ -112,12 +112,19 @@ fn ranks_are_compared_as_before() {
             let options = Options { several_files: true, ..Options::default() };
             analysis::analyze_file(name, &trace, &options).unwrap()
         });
-        let reports = analysis::compared(analyses.into());
-        reports
-            .files
+        let (reports, kept): (Vec<_>, Vec<_>) = analyses
+            .map(|analysis| {
+                let (report, _, kept) = analysis.parted();
+                (report, kept)
+            })
             .into_iter()
-            .map(|(report, _)| serde_json::to_value(&report.findings).unwrap())
-            .collect::<Vec<_>>()
+            .unzip();
+        let mut findings: Vec<_> =
+            reports.iter().map(|report| serde_json::to_value(&report.findings).unwrap()).collect();
+        for (file, found) in analysis::compared(kept, &[]).found {
+            findings[file].as_array_mut().unwrap().push(serde_json::to_value(found).unwrap());
+        }
+        findings
     };
     let whole = found(false);
     assert!(whole.iter().any(|findings| findings.to_string().contains("rank-imbalance")), "{whole:?}");
@@ -213,4 +220,72 @@ fn what_cannot_be_reduced_is_refused() {
     sandbox.put("small.msgpack", "mine");
     refused(&["reduce", "cnn.pickle", "-o", "small.msgpack"], "exists already");
     sandbox.run(&["reduce", "cnn.pickle", "-o", "small.msgpack", "--force"]).ends_with(0);
+}
+
+#[test]
+fn reduced_ranks_are_drawn_and_ordered_by_time_as_the_originals_are() {
+    let sandbox = Sandbox::new();
+    for (rank, name) in [(0, "gpt"), (1, "oom"), (2, "gpt")] {
+        let path = format!("whole/rank{rank}.pickle.gz");
+        std::fs::create_dir_all(sandbox.path("whole")).unwrap();
+        std::fs::create_dir_all(sandbox.path("small")).unwrap();
+        std::fs::copy(testdata(&format!("torch/{name}.pickle.gz")), sandbox.path(&path)).unwrap();
+        sandbox.run(&["reduce", &path, "-o", &format!("small/rank{rank}.msgpack"), "-q"]).ends_with(0);
+    }
+    let ranks = |folder: &str| {
+        sandbox.run(&["analyze", folder, "-o", &format!("{folder}-out"), "-q"]).ends_with(0);
+        let text = sandbox.read(&format!("{folder}-out/ranks.json"));
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()
+    };
+    let (whole, small) = (ranks("whole"), ranks("small"));
+    assert!(whole["failure"]["first"]["time_us"].is_i64());
+    for key in ["known_by", "sentence"] {
+        assert_eq!(small["failure"][key], whole["failure"][key], "{key}");
+    }
+    assert_eq!(small["failure"]["first"]["time_us"], whole["failure"]["first"]["time_us"]);
+    // The kept timeline stands for the curve: the same highest reserved bytes, a curve and a mark for each.
+    let svg = |folder: &str| sandbox.read(&format!("{folder}-out/ranks.svg"));
+    let titles = |svg: &str| {
+        let mut titles: Vec<String> = (svg.split("<title>").skip(1))
+            .filter_map(|part| Some(part.split_once("</title>")?.0.to_owned()))
+            .filter(|title| title.contains("reserved at most") || title.contains("out of memory, "))
+            .collect();
+        titles.sort();
+        titles
+    };
+    assert!(titles(&svg("whole")).len() >= 4, "{}", svg("whole"));
+    assert_eq!(titles(&svg("small")), titles(&svg("whole")));
+}
+
+#[test]
+fn the_report_of_a_small_file_shows_what_was_live() {
+    let sandbox = Sandbox::new();
+    std::fs::copy(testdata("torch/oom.pickle.gz"), sandbox.path("oom.pickle.gz")).unwrap();
+    sandbox.run(&["reduce", "oom.pickle.gz", "-o", "small.msgpack", "-q"]).ends_with(0);
+    sandbox.run(&["analyze", "small.msgpack", "-o", "out", "-q"]).ends_with(0);
+    let report: serde_json::Value = serde_json::from_str(&sandbox.read("out/report.json")).unwrap();
+    let trace = &report["traces"][0];
+    let live = trace["reduced"]["live"].as_array().unwrap();
+    let moment = |name: &str| live.iter().find(|moment| moment["moment"] == name).unwrap();
+    let device = &trace["devices"][0];
+    // Live bytes are the active bytes of the moment.
+    assert_eq!(moment("allocated-peak")["event"], device["peak_event"]["allocated_bytes"]);
+    assert_eq!(moment("end")["bytes"], device["end"]["active_bytes"]);
+    assert_eq!(moment("oom")["bytes"], device["ooms"].as_array().unwrap().last().unwrap()["active_bytes"]);
+    let rows = moment("oom")["rows"].as_array().unwrap();
+    let left_out = moment("oom")["rows_left_out"].as_u64().unwrap();
+    assert_eq!(rows.len() as u64 + left_out, moment("oom")["allocations"].as_u64().unwrap());
+    assert!(rows.windows(2).all(|pair| pair[0]["bytes"].as_u64() >= pair[1]["bytes"].as_u64()));
+    let line = rows[0]["line"].as_str().unwrap();
+    let (page, markdown) = (sandbox.read("out/report.html"), sandbox.read("out/report.md"));
+    for title in
+        ["Live when allocated bytes peak", "Live at the last failed request", "Live after the last event"]
+    {
+        assert!(page.contains(&format!("<h3>{title}</h3>")), "{title}");
+        assert!(markdown.contains(&format!("### {title}\n")), "{title}");
+    }
+    assert!(page.contains("data-table=\"live-oom\"") && markdown.contains(line), "{line}");
+    // A recording with its events says nothing of the kind.
+    sandbox.run(&["analyze", "oom.pickle.gz", "-o", "whole", "-q"]).ends_with(0);
+    assert!(!sandbox.read("whole/report.html").contains("What was live</h2>"));
 }

@@ -9,19 +9,34 @@ use crate::units::{Count, duration_us};
 /// Clocks of different machines agree no better than this, in microseconds.
 const CLOCKS_AGREE_US: u64 = 10_000;
 
-/// What the rows say about it.
+/// What rows of files say that are not compared: how many failed.
+pub(super) fn apart(rows: &[RankRow]) -> RankFailure {
+    let ranks = failed(rows);
+    let sentence = match ranks.len() as u64 {
+        0 => "No file ran out of memory".to_owned(),
+        count => format!("{} of {} files ran out of memory", Count(count), Count(rows.len() as u64)),
+    };
+    let known_by = if ranks.is_empty() { "none" } else { "unknown" };
+    RankFailure { known_by, first: None, sentence, ranks }
+}
+
+/// What the rows of a job say about it.
 pub(super) fn failure(rows: &[RankRow]) -> RankFailure {
-    let mut failed: Vec<FailedRank> = rows
-        .iter()
-        .filter_map(|row| {
-            let oom = row.oom.clone()?;
-            Some(FailedRank { rank: row.rank, path: row.path.clone(), after_first_us: None, oom })
-        })
-        .collect();
+    let mut failed = failed(rows);
     let (known_by, is_known) = order(&mut failed);
     let first = failed.first().filter(|_| is_known).cloned();
     let sentence = sentence(known_by, &failed, rows.len());
     RankFailure { known_by, first, sentence, ranks: failed }
+}
+
+/// Rows with a failed request, in their order.
+fn failed(rows: &[RankRow]) -> Vec<FailedRank> {
+    rows.iter()
+        .filter_map(|row| {
+            let oom = row.oom.clone()?;
+            Some(FailedRank { rank: row.rank, path: row.path.clone(), after_first_us: None, oom })
+        })
+        .collect()
 }
 
 /// Puts failures in order; how, and whether the first is the first.

@@ -1,55 +1,16 @@
-//! The files of one call as ranks of a job: who each one is, and what the rules over all of them find.
+//! Who the files of one call are: the rank that a recording or a name says, and the folder that names the job.
 //!
-//! Owns how a rank is read off a recording or a file name, and where such findings are put. What is compared and
-//! how is `findings`'.
+//! Owns how both are read off a path. Which files are one job is `findings::jobs`'.
 
 use std::ops::Range;
 
-use crate::findings::{DeviceFacts, RankFacts, Severity, of_ranks};
+use crate::findings::{DeviceFacts, RankFacts};
 use crate::model::Trace;
-use crate::report::html::blob::PageDevice;
-use crate::report::{RankRow, RanksReport, TraceReport};
 
-use super::together::together;
-use crate::analysis::findings::row;
-
-/// A report with what comparisons with other files need.
-#[derive(Clone, Debug)]
-pub struct Analysis {
-    /// The report.
-    pub report: TraceReport,
-    /// Plain figures of each device.
-    pub facts: RankFacts,
-    /// Its devices packed for a page, in the order of the report; none without [`crate::analysis::Options::page`].
-    pub pages: Vec<PageDevice>,
-    /// Its row in the table of ranks; none unless [`crate::analysis::Options::several_files`].
-    pub row: Option<RankRow>,
-}
-
-impl Analysis {
-    /// Says which rank it is, whatever the recording and the file's name say.
-    pub fn name_rank(&mut self, rank: u64) {
-        self.facts.rank = Some(rank);
-        if let Some(row) = &mut self.row {
-            row.rank = Some(rank);
-        }
-    }
-
-    /// Drops what only the file's own report shows: a call with many files keeps rows and facts.
-    pub fn keep_row_only(&mut self) {
-        self.pages = Vec::new();
-        self.report.devices = Vec::new();
-    }
-}
-
-/// What several files give together.
-#[derive(Clone, Debug, Default)]
-pub struct Compared {
-    /// Each file's report and pages, in the order of the call.
-    pub files: Vec<(TraceReport, Vec<PageDevice>)>,
-    /// All of them as ranks; none of fewer than two files.
-    pub ranks: Option<RanksReport>,
-}
+/// What the job of a file is called whose path names no folder.
+const UNNAMED_JOB: &str = "job";
+/// What parts a path, whatever machine it is from.
+const SEPARATORS: [char; 2] = ['/', '\\'];
 
 /// The facts of the file called `path`.
 pub(crate) fn facts(path: &str, trace: &Trace, devices: Vec<DeviceFacts>) -> RankFacts {
@@ -58,47 +19,39 @@ pub(crate) fn facts(path: &str, trace: &Trace, devices: Vec<DeviceFacts>) -> Ran
     RankFacts {
         path: path.to_owned(),
         job: job(path, named.as_ref().map(|(place, _)| place), stated),
+        folder: job_folder(path).to_owned(),
         rank: stated.or(named.map(|(_, rank)| rank)),
         world_size: trace.process.world_size,
         devices,
     }
 }
 
-/// Adds to each report what the rules find over all `analyses`, and puts them side by side.
-#[must_use]
-pub fn compared(analyses: Vec<Analysis>) -> Compared {
-    let (mut reports, mut pages) = (Vec::new(), Vec::new());
-    let (mut facts, mut rows) = (Vec::new(), Vec::new());
-    for analysis in analyses {
-        reports.push(analysis.report);
-        pages.push(analysis.pages);
-        facts.push(analysis.facts);
-        rows.extend(analysis.row);
+/// The folder that holds the ranks of the file's job, files or folders; empty where the path names none.
+pub(in crate::analysis) fn job_folder(path: &str) -> &str {
+    let folder_of = |path: &str| path.rfind(SEPARATORS).unwrap_or(0);
+    let mut end = folder_of(path);
+    if rank_in(path).is_some_and(|(place, _)| place.start < end) {
+        end = folder_of(&path[..end]);
     }
-    for (file, finding) in of_ranks(&facts) {
-        let Some(report) = reports.get_mut(file) else { continue };
-        let found = row(finding);
-        let before = |other: &str| severity(other) <= severity(found.severity);
-        let at = report.findings.partition_point(|other| before(other.severity));
-        report.findings.insert(at, found);
-    }
-    let is_told = rows.len() >= 2 && rows.len() == reports.len();
-    let ranks = is_told.then(|| together(rows, &facts, &reports));
-    Compared { files: reports.into_iter().zip(pages).collect(), ranks }
+    path[..end].trim_end_matches(SEPARATORS)
 }
 
-fn severity(name: &str) -> Severity {
-    let all = [Severity::Error, Severity::Warning];
-    all.into_iter().find(|severity| severity.name() == name).unwrap_or(Severity::Info)
+/// What the job of the file `path` is called unless it is said: the name of the folder that holds the ranks, files
+/// or folders; `job` where the path names no folder.
+#[must_use]
+pub fn job_name(path: &str) -> String {
+    let folder = job_folder(path);
+    let name = folder.rfind(SEPARATORS).map_or(folder, |at| &folder[at + 1..]);
+    if matches!(name, "" | "." | "..") { UNNAMED_JOB.to_owned() } else { name.to_owned() }
 }
 
 /// The rank that a path names, and where its digits stand: behind the word `rank` in the file's name, else in the
 /// name of its folder, else behind `gpu`, `worker` or a lone `r` in the file's name. A number alone says nothing: it
 /// may be a step.
 pub(in crate::analysis) fn rank_in(path: &str) -> Option<(Range<usize>, u64)> {
-    let name = path.rfind(['/', '\\']).map_or(0, |at| at + 1);
-    let folder = path[..name].trim_end_matches(['/', '\\']);
-    let folder_name = folder.rfind(['/', '\\']).map_or(0, |at| at + 1);
+    let name = path.rfind(SEPARATORS).map_or(0, |at| at + 1);
+    let folder = path[..name].trim_end_matches(SEPARATORS);
+    let folder_name = folder.rfind(SEPARATORS).map_or(0, |at| at + 1);
     let word = |from: usize, to: usize| number_behind(path, from..to, "rank");
     word(name, path.len()).or_else(|| word(folder_name, folder.len())).or_else(|| {
         ["gpu", "worker", "r"].iter().find_map(|word| number_behind(path, name..path.len(), word))
@@ -142,7 +95,7 @@ fn job(path: &str, named: Option<&Range<usize>>, stated: Option<u64>) -> String 
 
 /// Where the file's name has exactly this number.
 fn number(path: &str, wanted: u64) -> Option<Range<usize>> {
-    let name = path.rfind(['/', '\\']).map_or(0, |at| at + 1);
+    let name = path.rfind(SEPARATORS).map_or(0, |at| at + 1);
     let mut at = name;
     for part in path[name..].split_inclusive(|c: char| !c.is_ascii_digit()) {
         let digits = part.trim_end_matches(|c: char| !c.is_ascii_digit());
@@ -192,6 +145,27 @@ mod tests {
         assert_eq!(job("a/run-0.msgpack", Some(0)), job("a/run-11.msgpack", Some(11)));
         assert_eq!(job("größe_rank1.pickle", None), "größe_rank#.pickle");
         assert_eq!(job("x.pickle", Some(3)), "x.pickle");
+    }
+
+    #[test]
+    fn a_job_is_called_like_the_folder_that_holds_its_ranks() {
+        for (path, job) in [
+            ("run7/rank0.pickle", "run7"),
+            ("out/run 7/snapshot_rank_3.pickle.gz", "run 7"),
+            ("run7/rank_5/snapshot.pickle", "run7"),
+            ("run7\\rank_5\\snapshot.pickle", "run7"),
+            ("a//run7//rank0.pickle", "run7"),
+            ("rank_5/snapshot.pickle", "job"),
+            ("rank0.pickle", "job"),
+            ("./rank0.pickle", "job"),
+            ("../rank0.pickle", "job"),
+            ("/rank0.pickle", "job"),
+            ("größe/x.msgpack", "größe"),
+            ("-", "job"),
+            ("", "job"),
+        ] {
+            assert_eq!(job_name(path), job, "{path}");
+        }
     }
 
     fn with_rank(rank: Option<u64>) -> Trace {

@@ -8,7 +8,7 @@ use crate::model::{DeviceTrace, Events, NO_TIME, Trace};
 use crate::rebuild::History;
 use crate::report::{
     DeviceReport, FindingRow, OtherDevice, RankCurve, RankGrowth, RankOom, RankRow, RankSteps, StepsRow,
-    TraceReport,
+    Timeline, TraceReport,
 };
 use crate::tables;
 
@@ -74,6 +74,24 @@ pub(super) fn main_device(facts: &[DeviceFacts]) -> Option<usize> {
     (0..facts.len()).max_by_key(|&place| (facts[place].peaks.allocated.bytes, facts[place].events))
 }
 
+/// Unix time of an event in microseconds, where it has one.
+pub(crate) fn unix_time(events: &Events, event: u64) -> Option<i64> {
+    let time = *events.times_us.get(usize::try_from(event).ok()?)?;
+    (time != NO_TIME && time >= EARLIEST_US).then_some(time)
+}
+
+/// The course of a device of which there is only the timeline; `start_us` is the Unix time of its first event.
+pub(crate) fn course_of(timeline: &Timeline, start_us: Option<i64>) -> RankCurve {
+    RankCurve {
+        is_time: timeline.x_is_time,
+        start_us: start_us.filter(|&time| time >= EARLIEST_US),
+        end: timeline.x_end,
+        x: timeline.x.clone(),
+        allocated: timeline.allocated.clone(),
+        reserved: timeline.reserved.clone(),
+    }
+}
+
 fn steps(steps: &StepsRow, peaks: &[u64]) -> RankSteps {
     RankSteps {
         source: steps.source.clone(),
@@ -85,7 +103,6 @@ fn steps(steps: &StepsRow, peaks: &[u64]) -> RankSteps {
 
 fn oom(device: &DeviceReport, events: Option<&Events>) -> Option<RankOom> {
     let first = device.ooms.first()?;
-    let time = events.and_then(|events| events.times_us.get(usize::try_from(first.event).ok()?).copied());
     let steps = &device.steps.rows;
     let over = steps.partition_point(|step| step.end_event <= first.event) as u64;
     Some(RankOom {
@@ -94,7 +111,7 @@ fn oom(device: &DeviceReport, events: Option<&Events>) -> Option<RankOom> {
         requested_bytes: first.requested_bytes,
         verdict: first.verdict.clone(),
         line: first.line.clone(),
-        time_us: time.filter(|&time| time != NO_TIME && time >= EARLIEST_US),
+        time_us: events.and_then(|events| unix_time(events, first.event)),
         step: (!steps.is_empty()).then_some(over),
     })
 }

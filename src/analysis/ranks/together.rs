@@ -1,42 +1,66 @@
-//! All rows of a call side by side.
+//! All rows of a job side by side.
 //!
-//! Owns which files are one job and what is said about that. Sums over ranks are made only of what can be counted
-//! together: files and events.
+//! Owns what is said about ranks that are one job, and about files that are none. Sums over ranks are made only of what
+//! can be counted together: files and events.
 
 use crate::findings::RankFacts;
-use crate::report::{RankFinding, RankRow, RanksReport, SeverityCounts, TraceReport};
+use crate::report::{FindingRow, RankFinding, RankRow, RanksReport};
 use crate::units::Count;
 
 use super::{failure, outliers, steps};
 
 /// Missing ranks that are listed.
 const MOST_MISSING: usize = 64;
-/// Rules that look at several devices or several files.
-const COMPARING: [&str; 2] = ["rank-imbalance", "foreign-device"];
 
-/// The report over `rows`, which have these `facts` and `reports`, in the same order.
-pub(super) fn together(mut rows: Vec<RankRow>, facts: &[RankFacts], reports: &[TraceReport]) -> RanksReport {
-    let findings = findings(&rows, reports);
-    for (row, report) in rows.iter_mut().zip(reports) {
-        row.findings = counted(report);
+/// One file of those that are put side by side.
+pub(super) struct Rank {
+    pub(super) row: RankRow,
+    pub(super) facts: RankFacts,
+    /// What rules say of it that compare ranks or devices.
+    pub(super) findings: Vec<FindingRow>,
+}
+
+/// What files are to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// Ranks of one job.
+    Job,
+    /// All files of a call, among which there is no job.
+    Files,
+    /// What is left of a call with jobs.
+    Rest,
+}
+
+/// The report over `ranks`. Files of different folders that are no job are listed and not compared: they may be of
+/// different jobs.
+pub(super) fn together(ranks: Vec<Rank>, side: &Side) -> RanksReport {
+    let findings = findings(&ranks);
+    let (mut rows, mut facts) = (Vec::with_capacity(ranks.len()), Vec::with_capacity(ranks.len()));
+    for rank in ranks {
+        rows.push(rank.row);
+        facts.push(rank.facts);
     }
+    let is_one_job = *side == Side::Job;
+    let is_list = !is_one_job && facts.iter().any(|rank| rank.folder != facts[0].folder);
     // Outliers refer to facts by place, so they are sought before the rows are sorted.
-    let outliers = outliers::outliers(&rows, facts);
-    let world_size = world_size(facts);
+    let outliers = if is_list { Vec::new() } else { outliers::outliers(&rows, &facts) };
+    let world_size = world_size(&facts);
+    drop(facts);
     rows.sort_by_key(|row| (row.rank.is_none(), row.rank));
-    let is_one_job = is_one_job(&rows, facts);
-    let (median_peak, median_deviation) = outliers::middle(&rows);
-    let (steps, steps_left_out) = steps::across(&rows);
+    let (median_peak, median_deviation) = if is_list { Default::default() } else { outliers::middle(&rows) };
+    let (steps, steps_left_out) = if is_list { Default::default() } else { steps::across(&rows) };
     let mut report = RanksReport {
+        job: None,
         ranks: rows.len() as u64,
         is_one_job,
+        is_list,
         world_size,
         missing_ranks: missing(&rows, world_size.filter(|_| is_one_job)),
         failed_files: 0,
         events: rows.iter().fold(0, |sum, row| sum.saturating_add(row.events)),
         median_peak,
         median_deviation,
-        failure: failure::failure(&rows),
+        failure: if is_list { failure::apart(&rows) } else { failure::failure(&rows) },
         outliers,
         findings,
         rows,
@@ -44,22 +68,17 @@ pub(super) fn together(mut rows: Vec<RankRow>, facts: &[RankFacts], reports: &[T
         steps_left_out,
         notes: Vec::new(),
     };
-    report.notes = notes(&report);
+    report.notes = notes(&report, *side);
     report
 }
 
-fn counted(report: &TraceReport) -> SeverityCounts {
-    let of = |name: &str| report.findings.iter().filter(|finding| finding.severity == name).count() as u64;
-    SeverityCounts { error: of("error"), warning: of("warning"), info: of("info") }
-}
-
-fn findings(rows: &[RankRow], reports: &[TraceReport]) -> Vec<RankFinding> {
-    let of_rank = |(row, report): (&RankRow, &TraceReport)| -> Vec<RankFinding> {
-        let found = report.findings.iter().filter(|finding| COMPARING.contains(&finding.rule.as_str()));
+fn findings(ranks: &[Rank]) -> Vec<RankFinding> {
+    let of_rank = |rank: &Rank| -> Vec<RankFinding> {
+        let found = rank.findings.iter();
         found
             .map(|finding| RankFinding {
-                rank: row.rank,
-                path: row.path.clone(),
+                rank: rank.row.rank,
+                path: rank.row.path.clone(),
                 rule: finding.rule.clone(),
                 severity: finding.severity,
                 title: finding.title.clone(),
@@ -67,7 +86,7 @@ fn findings(rows: &[RankRow], reports: &[TraceReport]) -> Vec<RankFinding> {
             })
             .collect()
     };
-    let mut findings: Vec<RankFinding> = rows.iter().zip(reports).flat_map(of_rank).collect();
+    let mut findings: Vec<RankFinding> = ranks.iter().flat_map(of_rank).collect();
     findings.sort_by(|a, b| (&b.rule, a.rank).cmp(&(&a.rule, b.rank)));
     findings
 }
@@ -79,16 +98,6 @@ fn world_size(facts: &[RankFacts]) -> Option<u64> {
     sizes.all(|size| size == first).then_some(first)
 }
 
-/// Every rank has a number of its own, and no two recordings state different numbers of ranks. `rows` are sorted.
-fn is_one_job(rows: &[RankRow], facts: &[RankFacts]) -> bool {
-    let is_distinct = rows.windows(2).all(|pair| pair[0].rank != pair[1].rank);
-    let states_sizes = facts.iter().any(|rank| rank.world_size.is_some());
-    rows.len() >= 2
-        && rows.iter().all(|row| row.rank.is_some())
-        && is_distinct
-        && (!states_sizes || world_size(facts).is_some())
-}
-
 /// Ranks of the job without a file.
 fn missing(rows: &[RankRow], world_size: Option<u64>) -> Vec<u64> {
     let Some(size) = world_size else { return Vec::new() };
@@ -97,7 +106,7 @@ fn missing(rows: &[RankRow], world_size: Option<u64>) -> Vec<u64> {
     (0..size).filter(|rank| !is_there(rank)).take(MOST_MISSING).collect()
 }
 
-fn notes(report: &RanksReport) -> Vec<String> {
+fn notes(report: &RanksReport, side: Side) -> Vec<String> {
     let mut notes = Vec::new();
     let rows = &report.rows;
     let count = |is: &dyn Fn(&RankRow) -> bool| rows.iter().filter(|row| is(row)).count();
@@ -105,6 +114,10 @@ fn notes(report: &RanksReport) -> Vec<String> {
     if !report.is_one_job {
         let unknown = count(&|row| row.rank.is_none());
         notes.push(match unknown {
+            0 if side == Side::Rest && rows.len() == 1 => "1 file is in no job of two or more ranks".to_owned(),
+            0 if side == Side::Rest => {
+                format!("{} files are in no job of two or more ranks", told(rows.len()))
+            }
             0 => "ranks are there twice, or the recordings state different numbers of ranks: these files are not one job"
                 .to_owned(),
             _ => format!("{} files have no rank: --rank-from says where it stands in the path", told(unknown)),
@@ -143,37 +156,45 @@ fn notes(report: &RanksReport) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn report_of(ranks: &[Option<u64>], world_size: Option<u64>) -> RanksReport {
-        let rows: Vec<RankRow> = ranks
-            .iter()
-            .map(|&rank| RankRow {
-                rank,
-                events: 5,
-                complete: true,
-                from_the_start: true,
-                ..RankRow::default()
-            })
-            .collect();
-        let facts = vec![RankFacts { world_size, ..RankFacts::default() }; ranks.len()];
-        together(rows, &facts, &[])
+    fn report_of(ranks: &[Option<u64>], world_size: Option<u64>, side: Side) -> RanksReport {
+        let rank = |&rank: &Option<u64>| Rank {
+            row: RankRow { rank, events: 5, complete: true, from_the_start: true, ..RankRow::default() },
+            facts: RankFacts { world_size, ..RankFacts::default() },
+            findings: Vec::new(),
+        };
+        together(ranks.iter().map(rank).collect(), &side)
     }
 
     #[test]
-    fn one_job_has_every_rank_once_and_says_who_is_missing() {
-        let job = report_of(&[Some(2), Some(0)], Some(4));
-        assert!(job.is_one_job);
+    fn a_job_says_who_is_missing() {
+        let job = report_of(&[Some(2), Some(0)], Some(4), Side::Job);
+        assert!(job.is_one_job && !job.is_list);
         assert_eq!((job.events, job.missing_ranks.as_slice()), (10, &[1, 3][..]));
         assert_eq!(job.rows.iter().map(|row| row.rank).collect::<Vec<_>>(), [Some(0), Some(2)]);
         assert_eq!(job.notes, ["2 of 4 ranks have no file: 1, 3"]);
-        assert!(report_of(&[Some(0), Some(1)], None).notes.is_empty());
+        assert!(report_of(&[Some(0), Some(1)], None, Side::Job).notes.is_empty());
     }
 
     #[test]
     fn what_is_no_job_is_said() {
-        for ranks in [&[Some(1), Some(1)][..], &[Some(1), None], &[Some(1)]] {
-            assert!(!report_of(ranks, None).is_one_job, "{ranks:?}");
-        }
-        assert!(report_of(&[Some(1), None], None).notes[0].contains("--rank-from"));
-        assert!(report_of(&[Some(1), Some(1)], None).notes[0].contains("twice"));
+        let first = |ranks: &[Option<u64>], side| report_of(ranks, None, side).notes.swap_remove(0);
+        assert!(first(&[Some(1), None], Side::Files).contains("--rank-from"));
+        assert!(first(&[Some(1), Some(1)], Side::Files).contains("twice"));
+        assert_eq!(first(&[Some(1), Some(1)], Side::Rest), "2 files are in no job of two or more ranks");
+    }
+
+    #[test]
+    fn files_of_different_folders_that_are_no_job_are_listed_only() {
+        let rank = |folder: &str, bytes| Rank {
+            row: RankRow {
+                end: crate::report::Four { allocated_bytes: bytes, ..Default::default() },
+                ..RankRow::default()
+            },
+            facts: RankFacts { folder: folder.to_owned(), ..RankFacts::default() },
+            findings: Vec::new(),
+        };
+        let report = |other: &str| together(vec![rank("a", 1), rank(other, 1 << 30)], &Side::Files);
+        assert!(report("b").is_list && report("b").outliers.is_empty());
+        assert!(!report("a").is_list && report("a").outliers.len() == 1);
     }
 }

@@ -5,26 +5,23 @@
 
 use std::collections::BTreeMap;
 
-use rayon::prelude::*;
-
 use crate::model::{DeviceTrace, Frame, FrameId, LiveMoment, LiveRow, LiveSet, StackId, Trace};
-use crate::rebuild::{History, Moment, NONE, rebuild};
+use crate::rebuild::{History, Moment, NONE};
 
-/// The live sets of all devices of `trace`; their stacks are entered into `small`.
-pub(super) fn sets(trace: &Trace, small: &mut Trace) -> Vec<LiveSet> {
-    let mut sets: Vec<LiveSet> = trace.devices.par_iter().map(|device| set(trace, device)).collect();
+/// `sets`, those of the devices of `trace` in order, as they stand in `small`, into which their stacks are entered.
+pub(super) fn entered(mut sets: Vec<LiveSet>, trace: &Trace, small: &mut Trace) -> Vec<LiveSet> {
     sets.retain(|set| !set.rows.is_empty());
     let mut stacks = BTreeMap::new();
     for row in sets.iter_mut().flat_map(|set| &mut set.rows) {
-        row.stack = *stacks.entry(row.stack).or_insert_with(|| entered(trace, row.stack, small));
+        row.stack = *stacks.entry(row.stack).or_insert_with(|| stack(trace, row.stack, small));
     }
     sets
 }
 
-fn set(trace: &Trace, device: &DeviceTrace) -> LiveSet {
-    let history = rebuild(trace, device);
-    let moments = moments(&history);
-    let rows = (0..history.allocations.len()).filter_map(|row| live_row(&history, row, &moments));
+/// What was live on `device`.
+pub(super) fn set(device: &DeviceTrace, history: &History) -> LiveSet {
+    let moments = moments(history);
+    let rows = (0..history.allocations.len()).filter_map(|row| live_row(history, row, &moments));
     let mut rows: Vec<LiveRow> = rows.collect();
     rows.sort_by_key(|row| (row.alloc_event, row.address));
     let named =
@@ -66,7 +63,7 @@ fn live_row(history: &History, row: usize, moments: &[(&str, Moment)]) -> Option
 }
 
 /// Enters a stack of `trace` into `small`.
-fn entered(trace: &Trace, stack: StackId, small: &mut Trace) -> StackId {
+fn stack(trace: &Trace, stack: StackId, small: &mut Trace) -> StackId {
     let frames: Vec<FrameId> = trace
         .stacks
         .get(stack)

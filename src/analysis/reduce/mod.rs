@@ -7,6 +7,7 @@ mod coarser;
 mod facts;
 mod live;
 mod read;
+mod shown;
 #[cfg(test)]
 mod tests;
 
@@ -15,9 +16,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::format::{self, Codec, WriteOptions};
 use crate::model::{DeviceTrace, Origin, Reduced, Trace};
+use crate::rebuild::History;
 use crate::report::{Pictures, SCHEMA, Timeline, TraceReport};
 
-use super::{Options, analyze_file};
+use super::{Options, ranks};
 use facts::KeptFacts;
 
 pub(super) use read::analysis;
@@ -48,6 +50,16 @@ struct KeptDevice {
     timeline: Timeline,
     pictures: Pictures,
     facts: KeptFacts,
+    times: Option<KeptTimes>,
+}
+
+/// Unix times of a device's events, in microseconds, for comparing it with others; kept since they came to be used.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct KeptTimes {
+    /// The first event's.
+    first_us: Option<i64>,
+    /// That of the first failed request.
+    oom_us: Option<i64>,
 }
 
 /// A reduced recording, ready to be written.
@@ -68,22 +80,26 @@ impl Reduction {
 /// [`MOST_PERCENT`] of the original, or 20 kB; what else is kept is never cut, so a small recording's may be larger.
 ///
 /// # Errors
-/// Those of [`analyze_file`], and [`Error::Shape`] for a recording that is reduced already.
+/// Those of [`super::analyze_file`], and [`Error::Shape`] for a recording that is reduced already.
 pub fn reduce(trace: &Trace, origin: &Origin) -> Result<Reduction> {
     super::require_events(trace)?;
     let options = Options { with_pictures: true, several_files: true, ..Options::default() };
-    let analysis = analyze_file(&origin.name, trace, &options)?;
+    let look = |device: &DeviceTrace, history: &History| (live::set(device, history), times(device, history));
+    let (analysis, seen) = super::analyze_seen(&origin.name, trace, &options, &look)?;
+    let (live, times): (Vec<_>, Vec<_>) = seen.into_iter().unzip();
     let mut kept = Kept { schema: SCHEMA, report: analysis.report, devices: Vec::new() };
-    for (device, facts) in kept.report.devices.iter_mut().zip(&analysis.facts.devices) {
+    let devices = kept.report.devices.iter_mut().zip(&analysis.facts.devices).zip(times);
+    for ((device, facts), times) in devices {
         kept.devices.push(KeptDevice {
             timeline: std::mem::take(&mut device.timeline),
             pictures: std::mem::take(&mut device.pictures),
             facts: KeptFacts::of(facts),
+            times: Some(times),
         });
     }
     let whole: Vec<Timeline> = kept.devices.iter().map(|device| device.timeline.clone()).collect();
     let (mut small, limit) = (without_events(trace), u128::from(origin.bytes) * u128::from(MOST_PERCENT));
-    let live = live::sets(trace, &mut small);
+    let live = live::entered(live, trace, &mut small);
     small.reduced = Some(Box::new(Reduced { origin: origin.clone(), report: Vec::new(), live }));
     let mut made = Reduction::default();
     for columns in COLUMNS {
@@ -98,6 +114,11 @@ pub fn reduce(trace: &Trace, origin: &Origin) -> Result<Reduction> {
         }
     }
     Ok(made)
+}
+
+fn times(device: &DeviceTrace, history: &History) -> KeptTimes {
+    let of = |event: u64| ranks::unix_time(&device.events, event);
+    KeptTimes { first_us: of(0), oom_us: history.ooms.first().and_then(|oom| of(oom.event)) }
 }
 
 /// The process and its settings, and every device without its events.

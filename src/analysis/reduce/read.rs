@@ -2,6 +2,8 @@
 //!
 //! Owns what options may ask of it, and the checks that a report from a file must pass before it is drawn.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize as _;
 
 use crate::error::{Error, Result};
@@ -10,7 +12,7 @@ use crate::report::{ReducedRow, SCHEMA, StepCurve, Timeline};
 use crate::tables::GroupBy;
 
 use super::super::{Analysis, Options, ranks, rows};
-use super::{Kept, KeptDevice};
+use super::{Kept, KeptDevice, shown};
 
 /// Nesting of the packed report: evidence of findings is the deepest part.
 const MAX_DEPTH: usize = 64;
@@ -30,9 +32,13 @@ pub(in crate::analysis) fn analysis(
         return Err(Error::Shape { what });
     }
     let Kept { mut report, devices, .. } = unpacked(reduced)?;
-    let mut facts = Vec::with_capacity(devices.len());
+    let (mut facts, mut curves) = (Vec::with_capacity(devices.len()), Vec::with_capacity(devices.len()));
+    let mut times = BTreeMap::new();
     for (device, kept) in report.devices.iter_mut().zip(devices) {
         facts.push(kept.facts.facts(device));
+        let known = kept.times.unwrap_or_default();
+        curves.push((device.device, ranks::course_of(&kept.timeline, known.first_us)));
+        times.insert(device.device, known);
         (device.timeline, device.pictures) = (kept.timeline, kept.pictures);
         if let Some(top) = options.top.filter(|&top| top < device.lines.len()) {
             let left_out = (device.lines.len() - top) as u64;
@@ -44,6 +50,7 @@ pub(in crate::analysis) fn analysis(
         report.devices.retain(|device| device.device == wanted);
         report.findings.retain(|finding| finding.device == wanted);
         facts.retain(|facts| facts.device == DeviceId(wanted));
+        curves.retain(|(device, _)| *device == wanted);
         if report.devices.is_empty() {
             return Err(Error::Shape { what: format!("device {wanted} is not in the reduced recording") });
         }
@@ -53,10 +60,17 @@ pub(in crate::analysis) fn analysis(
     report.complete &= trace.complete;
     report.warnings.extend(trace.warnings.iter().map(rows::warning));
     report.warnings.sort_by(|one, other| one.kind.cmp(&other.kind));
-    report.reduced = Some(origin(reduced));
+    let live = shown::moments(trace, reduced, options.device);
+    report.reduced = Some(ReducedRow { live, ..origin(reduced) });
     let facts = ranks::facts(path, trace, facts);
-    let row =
-        options.several_files.then(|| ranks::row(trace, &report, &facts.devices, Vec::new(), facts.rank));
+    let row = options.several_files.then(|| {
+        let curves = curves.into_iter().map(|(_, curve)| curve).filter(|_| options.with_pictures).collect();
+        let mut row = ranks::row(trace, &report, &facts.devices, curves, facts.rank);
+        if let (Some(oom), Some(times)) = (&mut row.oom, times.get(&row.device)) {
+            oom.time_us = times.oom_us;
+        }
+        row
+    });
     Ok(Analysis { facts, report, pages: Vec::new(), row })
 }
 
@@ -69,6 +83,7 @@ fn origin(reduced: &Reduced) -> ReducedRow {
         events: origin.events,
         sha256: origin.sha256,
         reduced_by: origin.reduced_by,
+        live: Vec::new(),
     }
 }
 

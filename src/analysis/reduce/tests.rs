@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use super::*;
+use crate::analysis::analyze_file;
 use crate::import::{self, ReadOptions};
 use crate::report::{self, PICTURE_KINDS};
 

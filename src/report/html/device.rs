@@ -54,6 +54,7 @@ pub(super) struct Device {
     pins_sentence: String,
     pins: Option<Table>,
     fragmentation: Picture,
+    live: Vec<Table>,
     ooms: Option<Table>,
     help: Option<(Prose, Table)>,
     pools: Option<Table>,
@@ -112,6 +113,7 @@ impl Device {
             ),
             pins: tables::pins(telling, place, room.rows),
             fragmentation,
+            live: tables::live(trace, device, place, room.rows),
             ooms: tables::ooms(&device.ooms, place, room.rows),
             help: device
                 .what_would_help

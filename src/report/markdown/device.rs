@@ -3,24 +3,25 @@
 //! Owns which columns are worth a ticket. Everything from the trace goes through `escape` here.
 
 use super::table::Page;
-use super::{code, prose, recorded};
+use super::{code, live, prose, recorded};
 use crate::report::categories::CategoryTableRow;
 use crate::report::lines_table::bytes_of_other_lines;
 use crate::report::steps_table::{self, Shown};
 use crate::report::text::pin_label;
 use crate::report::types::{
-    DeviceReport, Four, Fragmentation, LineFigures, LineRow, OomRow, PinRow, PoolRow, StepsRow,
+    DeviceReport, Four, Fragmentation, LineFigures, LineRow, OomRow, PinRow, PoolRow, StepsRow, TraceReport,
 };
 use crate::report::verdict;
 use crate::units::{Bytes, Count, SignedBytes, percent};
 
 /// Adds all sections of `device` to `page`, which is as large as this device may be.
-pub(super) fn device(page: &mut Page, device: &DeviceReport, pictures: bool) {
+pub(super) fn device(page: &mut Page, trace: &TraceReport, device: &DeviceReport, pictures: bool) {
     let room = page.room();
     counters(page, device);
     ooms(page, &device.ooms, room / 6);
     lines(page, device, room * 2 / 5);
     categories(page, device, room / 10);
+    live::sections(page, trace, device, room / 10);
     recorded::sections(page, device, room / 4);
     fragmentation(page, device, room / 6);
     what_would_help(page, device, room / 10);

@@ -5,6 +5,7 @@
 
 mod device;
 mod findings;
+mod live;
 mod recorded;
 mod table;
 
@@ -131,7 +132,7 @@ fn devices(page: &mut Page, trace: &TraceReport, pictures: bool) {
             2,
             &format!("Device {}{}, {} events", device.device, name_of(device), Count(device.events)),
         );
-        device::device(&mut part, device, pictures);
+        device::device(&mut part, trace, device, pictures);
         page.append(part);
     }
     if shown < trace.devices.len() {

@@ -30,6 +30,7 @@ const LONGEST: usize = 800;
 #[derive(Template)]
 #[template(path = "ranks.html", config = "src/report/assets/askama.toml")]
 struct Body {
+    title: String,
     headline: String,
     failure: String,
     notes: Vec<String>,
@@ -66,7 +67,9 @@ pub fn ranks_html(report: &RanksReport, tool: &str) -> String {
     let findings = report.findings.iter().take(MOST_ROWS);
     let mut tables = vec![ranks(report)];
     tables.extend(steps(report));
+    let title = words::title(report);
     let body = Body {
+        title: sentence(&capital(&title)),
         headline: sentence(&words::headline(report)),
         failure: sentence(&report.failure.sentence),
         notes: report.notes.iter().map(|note| sentence(note)).collect(),
@@ -80,7 +83,16 @@ pub fn ranks_html(report: &RanksReport, tool: &str) -> String {
         tool: sentence(tool),
     };
     let body = body.render().unwrap_or_default();
-    page(Page { title: "memlab: all ranks", body: &body, styles: &STYLES, scripts: &SCRIPTS })
+    page(Page {
+        title: &sentence(&format!("memlab: {title}")),
+        body: &body,
+        styles: &STYLES,
+        scripts: &SCRIPTS,
+    })
+}
+
+fn capital(text: &str) -> String {
+    text.chars().take(1).flat_map(char::to_uppercase).chain(text.chars().skip(1)).collect()
 }
 
 fn sentence(text: &str) -> String {

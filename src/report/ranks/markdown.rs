@@ -16,7 +16,7 @@ const LONGEST: usize = 600;
 #[must_use]
 pub fn ranks_markdown(report: &RanksReport, tool: &str, picture: Option<&str>) -> String {
     let mut parts = vec![
-        "# CUDA memory of all ranks".to_owned(),
+        format!("# CUDA memory of {}", prose(&words::title(report))),
         format!("**{}.**", prose(&words::headline(report))),
         format!("{}.", prose(&report.failure.sentence)),
     ];

@@ -31,7 +31,7 @@ const SHOWN: [&str; 9] = [
 /// The summary of `report`, ready to print.
 #[must_use]
 pub fn ranks_text(report: &RanksReport, style: Style) -> String {
-    let mut lines = vec![style.bold(fit(&words::headline(report)))];
+    let mut lines = vec![style.bold(fit(&terminal(&words::headline(report))))];
     lines.extend(failure(report, style));
     lines.extend(outliers(report, style));
     lines.extend(findings(report));
@@ -64,7 +64,7 @@ fn outliers(report: &RanksReport, style: Style) -> Vec<String> {
     }
     let more = report.outliers.len().saturating_sub(MOST_OUTLIERS) as u64;
     lines.extend((more > 0).then(|| format!("{} more ranks stand apart", Count(more))));
-    if report.outliers.is_empty() && report.ranks > 1 {
+    if report.outliers.is_empty() && report.ranks > 1 && !report.is_list {
         lines.push("No rank stands apart".to_owned());
     }
     lines

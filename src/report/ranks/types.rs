@@ -10,10 +10,16 @@ use crate::report::types::Four;
 /// The files of one call as ranks of a job.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RanksReport {
+    /// What the job is called, where a call has several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
     /// Files that were analysed, one row each.
     pub ranks: u64,
     /// Whether they are ranks of one job: every one has a number, and no number is there twice.
     pub is_one_job: bool,
+    /// Whether these files may be of different jobs: their rows are a list, and nothing is compared. Never printed.
+    #[serde(skip)]
+    pub is_list: bool,
     /// Number of ranks of the job, where the recordings say and agree.
     pub world_size: Option<u64>,
     /// The first ranks of the job that have no file, at most 64.

@@ -35,14 +35,24 @@ pub(super) fn headline(report: &RanksReport) -> String {
     let peaks = || report.rows.iter().map(|row| row.peak.allocated_bytes);
     let (lowest, highest) = (peaks().min().unwrap_or(0), peaks().max().unwrap_or(0));
     let what = if report.is_one_job { "ranks" } else { "files" };
+    let job = report.job.as_ref().map(|job| format!("{job}: ")).unwrap_or_default();
+    let median = match report.is_list {
+        true => String::new(),
+        false => format!(", median {}", Bytes(report.median_peak.allocated_bytes)),
+    };
     format!(
-        "{} {what}, {} events: allocated peaks from {} to {}, median {}",
+        "{job}{} {what}, {} events: allocated peaks from {} to {}{median}",
         Count(report.ranks),
         Count(report.events),
         Bytes(lowest),
-        Bytes(highest),
-        Bytes(report.median_peak.allocated_bytes)
+        Bytes(highest)
     )
+}
+
+/// What a page over the ranks is called: `all ranks`, and of which job where there are several.
+pub(super) fn title(report: &RanksReport) -> String {
+    let of = report.job.as_ref().map(|job| format!(" of {job}")).unwrap_or_default();
+    format!("all ranks{of}")
 }
 
 /// The name at the beginning of a sentence.

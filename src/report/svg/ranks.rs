@@ -40,8 +40,9 @@ pub fn ranks_svg(report: &RanksReport) -> Option<String> {
     let (coloured, others) = parted(report, &axis);
     let summed = axis.ranks.len() > MOST_CURVES;
     let curves = curves(&coloured, &others, summed, axis.end);
+    let of_job = report.job.as_ref().map(|job| format!(" of {}", terminal(job))).unwrap_or_default();
     let picture = Picture {
-        title: format!("Reserved memory of {} ranks", Count(axis.ranks.len() as u64)),
+        title: format!("Reserved memory of {} ranks{of_job}", Count(axis.ranks.len() as u64)),
         subtitle: subtitle(report, &axis),
         description: format!(
             "Reserved bytes of each rank over {}. {}. Each pixel column shows the lowest and the highest value.",

@@ -1,22 +1,17 @@
 //! What `analyze -o` writes for each trace.
 //!
-//! Owns names and contents. Nothing is written before everything was looked at.
+//! Owns names and contents; when a report is written is `sink`'s.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::cli::args::{AnalysisArgs, AnalyzeArgs};
-use crate::cli::console::{Console, shown};
+use crate::cli::args::AnalysisArgs;
+use crate::cli::console::shown;
 use crate::cli::{help, output};
 use crate::report::html::blob::PageDevice;
-use crate::report::{self, MarkdownOptions, Report, SCHEMA, TraceReport};
-
-/// The report on `traces`.
-pub(super) fn report_of(traces: Vec<TraceReport>) -> Report {
-    Report { schema: SCHEMA, tool: help::TOOL.to_owned(), traces }
-}
+use crate::report::{self, MarkdownOptions, TraceReport};
 
 /// Before the work: can the folder be written to, and is nothing in the way?
 pub(super) fn check(folder: &Path, overwrite: bool) -> anyhow::Result<()> {
@@ -30,26 +25,27 @@ pub(super) fn check(folder: &Path, overwrite: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes everything about one trace into its folder.
+/// Writes everything about one trace into its folder; what was written, and how long it is, goes to `written`.
 pub(super) fn write(
     folder: &Path,
     trace: &TraceReport,
     pages: &[PageDevice],
-    args: &AnalyzeArgs,
-    console: &Console,
+    analysis: &AnalysisArgs,
+    overwrite: bool,
+    written: &mut Vec<(PathBuf, u64)>,
 ) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create folder {}", shown(folder)))?;
-    let files: Vec<(PathBuf, String)> = files(trace, pages, &args.analysis)
+    let files: Vec<(PathBuf, String)> = files(trace, pages, analysis)
         .into_iter()
         .map(|(name, content)| (folder.join(name), content))
         .collect();
     // All or none, as far as that can be known: only now are the other devices' pictures known by name.
     for (path, _) in &files {
-        output::check_free(path, args.force)?;
+        output::check_free(path, overwrite)?;
     }
-    for (path, content) in &files {
-        let bytes = output::write(path, content.as_bytes(), args.force)?;
-        console.wrote(path, bytes);
+    for (path, content) in files {
+        let bytes = output::write(&path, content.as_bytes(), overwrite)?;
+        written.push((path, bytes));
     }
     Ok(())
 }
@@ -64,7 +60,7 @@ fn files(trace: &TraceReport, pages: &[PageDevice], analysis: &AnalysisArgs) -> 
     let mut files = vec![
         ("report.html".to_owned(), super::super::report::page(trace, pages, analysis)),
         ("report.md".to_owned(), report::markdown(trace, &options)),
-        ("report.json".to_owned(), report::json(&report_of(vec![trace.clone()]))),
+        ("report.json".to_owned(), json(trace)),
     ];
     for device in &trace.devices {
         for kind in report::PICTURE_KINDS {
@@ -75,6 +71,11 @@ fn files(trace: &TraceReport, pages: &[PageDevice], analysis: &AnalysisArgs) -> 
         }
     }
     files
+}
+
+fn json(trace: &TraceReport) -> String {
+    let (before, behind) = report::json_frame(help::TOOL, None, &[]);
+    before + &report::json_trace(trace) + &behind
 }
 
 /// The command that gives the same figures. The folder is left out: the same trace gives the same page,

@@ -3,5 +3,6 @@
 mod files;
 mod ranks;
 mod run;
+mod sink;
 
 pub(super) use run::run;

@@ -1,17 +1,19 @@
 //! The order of the work: inputs found, outputs checked, files analysed, results put where they belong.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use anyhow::Context as _;
+
+use super::sink::{Done, Placed, Sink};
 use super::{files, ranks};
-use crate::analysis::{self, Compared};
+use crate::analysis::{self, Analysis, Compared, Kept, Options};
 use crate::cli::args::AnalyzeArgs;
 use crate::cli::budget::Budget;
 use crate::cli::console::Console;
-use crate::cli::{Status, input, names, recordings};
-use crate::report::{self, RanksReport, Style, TraceReport};
-
-/// Files from which on only rows are kept of each, unless all was asked for.
-const MANY_FILES: usize = 8;
+use crate::cli::input::{self, Input};
+use crate::cli::{Status, names, recordings};
+use crate::report::{self, FindingRow, RanksReport, Style, TraceReport};
 
 /// Runs the command.
 pub(in crate::cli::commands) fn run(args: &AnalyzeArgs, console: &Console) -> anyhow::Result<Status> {
@@ -23,99 +25,157 @@ pub(in crate::cli::commands) fn run(args: &AnalyzeArgs, console: &Console) -> an
         files::check(folder, args.force)?;
     }
     if let Some(folder) = args.output.as_deref().filter(|_| paths.len() > 1) {
-        ranks::check(folder, args.force)?;
+        ranks::check(folder, &paths, args.force)?;
     }
-    let is_short = paths.len() > MANY_FILES && !args.json && args.output.is_none();
-    let (good, mut status) = analyzed(args, &paths, named.as_deref(), is_short, console)?;
-    let failed = paths.len() - good.len();
-    let (places, analyses): (Vec<usize>, Vec<_>) = good.into_iter().unzip();
-    let Compared { files: reports, ranks } = analysis::compared(analyses);
-    let ranks = ranks.map(|mut ranks| {
-        ranks.failed_files = failed as u64;
-        ranks
-    });
-    for (place, (trace, pages)) in places.iter().zip(&reports).filter(|_| args.output.is_some()) {
-        if let Err(error) = files::write(&folders[*place], trace, pages, args, console) {
-            console.error(&error);
-            status = Status::Failed;
-        }
+    let mut options = args.analysis.options(args.output.is_some());
+    options.several_files = paths.len() > 1;
+    let work = Work { args, options, named };
+    let sink = Sink::new(args, &paths, &folders);
+    let (done, mut status) = analyzed(&work, &sink, &paths, console)?;
+    let failed = without(&paths, &done);
+    let (mut kept, mut outputs) = (Vec::new(), Vec::new());
+    for (place, done) in done {
+        kept.push(done.kept);
+        outputs.push((place, done.output));
     }
-    if !is_short && (paths != args.traces || args.rank_from.is_some()) {
+    let read: Vec<String> = kept.iter().map(|kept: &Kept| kept.path().to_owned()).collect();
+    let Compared { found, ranks, jobs } = analysis::compared(kept, &failed);
+    let mut found = by_file(found);
+    let mut placed = Vec::with_capacity(outputs.len());
+    for (at, (place, output)) in outputs.into_iter().enumerate() {
+        placed.push(sink.finish(place, output, found.remove(&at).unwrap_or_default(), &work, console));
+    }
+    for error in told(&placed, console) {
+        console.error(error);
+        status = Status::Failed;
+    }
+    if !sink.is_short() && (paths != args.traces || args.rank_from.is_some()) {
         say_what_is_no_job(ranks.as_ref(), console);
     }
-    let job = ranks.as_ref().filter(|ranks| ranks.is_one_job);
-    if let (Some(folder), Some(job)) = (&args.output, job)
-        && let Err(error) = ranks::write(folder, job, args.force, console)
+    let whole = ranks.as_ref().filter(|ranks| ranks.is_one_job);
+    if let Some(folder) = &args.output
+        && let Err(error) = ranks::write(folder, whole.into_iter().chain(&jobs), args.force, console)
     {
         console.error(&error);
         status = Status::Failed;
     }
-    let traces: Vec<_> = reports.into_iter().map(|(trace, _)| trace).collect();
     match (args.json, args.output.is_some()) {
-        _ if traces.is_empty() => {}
-        (true, _) => console.print(&report::json_with_ranks(&files::report_of(traces), job))?,
+        _ if read.is_empty() => {}
+        (true, _) => {
+            let texts: Vec<_> = placed.iter().filter_map(|placed| placed.text).collect();
+            sink.print(&texts, (whole, &jobs), console)?;
+        }
         (false, true) => {}
-        (false, false) if is_short => console.print(&short(&traces, ranks.as_ref(), console.style()))?,
-        (false, false) => console.print(&screen(&traces, job, console.style()))?,
+        (false, false) if sink.is_short() => {
+            console.print(&short(&read, jobs.iter().chain(&ranks), console.style()))?;
+        }
+        (false, false) => {
+            let traces = placed.iter().filter_map(|placed| placed.report.as_ref());
+            console.print(&screen(traces, jobs.iter().chain(whole), console.style()))?;
+        }
     }
     Ok(status)
 }
 
-/// Whoever names a folder, a pattern or where the rank stands means one job.
+/// What is done with each file.
+pub(super) struct Work<'a> {
+    args: &'a AnalyzeArgs,
+    options: Options,
+    /// The ranks that `--rank-from` found.
+    named: Option<Vec<u64>>,
+}
+
+impl Work<'_> {
+    /// Analyses the file at `place` among the paths.
+    pub(super) fn analyze(&self, place: usize, input: &Input) -> anyhow::Result<Analysis> {
+        self.refusing(place, input).with_context(|| format!("failed to analyze {}", input.label))
+    }
+
+    fn refusing(&self, place: usize, input: &Input) -> anyhow::Result<Analysis> {
+        if let Some(option) = self.args.analysis.needs_events() {
+            input::require_events(&input.trace, option)?;
+        }
+        input::require_device(&input.trace, self.options.device)?;
+        input::require_window(&input.trace, &self.options)?;
+        let mut analysis = analysis::analyze_file(&input.label, &input.trace, &self.options)?;
+        if let Some(rank) = self.named.as_ref().and_then(|named| named.get(place)) {
+            analysis.name_rank(*rank);
+        }
+        Ok(analysis)
+    }
+}
+
+/// What could be analysed, with its place among the paths.
+fn analyzed(
+    work: &Work<'_>,
+    sink: &Sink<'_>,
+    paths: &[PathBuf],
+    console: &Console,
+) -> anyhow::Result<(Vec<(usize, Done)>, Status)> {
+    let budget = Budget::new(work.args.memory_budget.map(|bytes| bytes.0));
+    let results = input::within(paths, &budget, console, |place, input| {
+        let analysis = work.analyze(place, &input)?;
+        // The events are no longer needed where the report is drawn.
+        drop(input);
+        Ok(sink.take(place, analysis))
+    })?;
+    Ok(input::keep_good(results, console))
+}
+
+/// The paths that are not among those `done`.
+fn without(paths: &[PathBuf], done: &[(usize, Done)]) -> Vec<String> {
+    let mut done = done.iter().map(|(place, _)| *place).peekable();
+    let is_missing = |place: usize| done.next_if_eq(&place).is_none();
+    let missing: Vec<bool> = (0..paths.len()).map(is_missing).collect();
+    paths
+        .iter()
+        .zip(missing)
+        .filter(|(_, missing)| *missing)
+        .map(|(path, _)| path.display().to_string())
+        .collect()
+}
+
+fn by_file(found: Vec<(usize, FindingRow)>) -> BTreeMap<usize, Vec<FindingRow>> {
+    let mut files = BTreeMap::<usize, Vec<FindingRow>>::new();
+    for (file, finding) in found {
+        files.entry(file).or_default().push(finding);
+    }
+    files
+}
+
+/// Says which files were written; what could not be done.
+fn told<'a>(placed: &'a [Placed], console: &Console) -> Vec<&'a anyhow::Error> {
+    for (path, bytes) in placed.iter().flat_map(|placed| &placed.files) {
+        console.wrote(path, *bytes);
+    }
+    placed.iter().filter_map(|placed| placed.error.as_ref()).collect()
+}
+
+/// Whoever names a folder, a pattern or where the rank stands means jobs.
 fn say_what_is_no_job(ranks: Option<&RanksReport>, console: &Console) {
     if let Some(ranks) = ranks.filter(|ranks| !ranks.is_one_job) {
         ranks.notes.iter().take(1).for_each(|note| console.warning("no table of ranks", note, 1));
     }
 }
 
-/// What could be analysed, with its place among the paths.
-type Good = Vec<(usize, analysis::Analysis)>;
-
-fn analyzed(
-    args: &AnalyzeArgs,
-    paths: &[PathBuf],
-    named: Option<&[u64]>,
-    is_short: bool,
-    console: &Console,
-) -> anyhow::Result<(Good, Status)> {
-    let mut options = args.analysis.options(args.output.is_some());
-    options.several_files = paths.len() > 1;
-    let budget = Budget::new(args.memory_budget.map(|bytes| bytes.0));
-    let results = input::within(paths, &budget, console, |place, input| {
-        if let Some(option) = args.analysis.needs_events() {
-            input::require_events(&input.trace, option)?;
-        }
-        input::require_device(&input.trace, options.device)?;
-        input::require_window(&input.trace, &options)?;
-        let mut analysis = analysis::analyze_file(&input.label, &input.trace, &options)?;
-        if let Some(rank) = named.and_then(|named| named.get(place)) {
-            analysis.name_rank(*rank);
-        }
-        if is_short {
-            analysis.keep_row_only();
-        }
-        Ok(analysis)
-    })?;
-    Ok(input::keep_good(results, console))
-}
-
-/// The ranks, then summaries one below the other.
-fn screen(traces: &[TraceReport], job: Option<&RanksReport>, style: Style) -> String {
-    let ranks = job.map(|job| report::ranks_text(job, style));
-    let texts = traces.iter().map(|trace| report::text_summary(trace, style));
-    ranks.into_iter().chain(texts).collect::<Vec<_>>().join("\n")
+/// The ranks of each job, then summaries one below the other.
+fn screen<'a>(
+    traces: impl Iterator<Item = &'a TraceReport>,
+    jobs: impl Iterator<Item = &'a RanksReport>,
+    style: Style,
+) -> String {
+    let ranks = jobs.map(|job| report::ranks_text(job, style));
+    ranks.chain(traces.map(|trace| report::text_summary(trace, style))).collect::<Vec<_>>().join("\n")
 }
 
 /// The ranks alone. Of a single file that could be read there are none: its own summary is gone, too, so say where it
 /// is to be had.
-fn short(traces: &[TraceReport], ranks: Option<&RanksReport>, style: Style) -> String {
-    if let Some(ranks) = ranks {
-        return report::ranks_text(ranks, style);
+fn short<'a>(read: &[String], ranks: impl Iterator<Item = &'a RanksReport>, style: Style) -> String {
+    let texts: Vec<String> = ranks.map(|ranks| report::ranks_text(ranks, style)).collect();
+    if !texts.is_empty() {
+        return texts.join("\n");
     }
-    let paths: Vec<String> = traces.iter().map(report_path).collect();
+    let paths: Vec<String> =
+        read.iter().map(|path| names::shell_word(&report::escape::terminal(path))).collect();
     format!("next: memlab analyze {}\n", paths.join(" "))
-}
-
-fn report_path(trace: &TraceReport) -> String {
-    names::shell_word(&report::escape::terminal(&trace.path))
 }

@@ -1,14 +1,12 @@
 //! `rank-imbalance`: one rank needs much more than the others.
 //!
-//! Owns which files are ranks of one job, and the rule over whole recordings. The rule over single steps is in
-//! [`by_step`], medians and differences of lines are in [`median`].
+//! Owns the rule over whole recordings. The rule over single steps is in [`by_step`], medians and differences of lines
+//! are in [`median`]; which files are ranks of one job is [`findings::jobs`]'.
 
 mod by_step;
 mod median;
 
-use std::collections::BTreeMap;
-
-use crate::findings::{Check, DeviceFacts, Finding, Guide, LineBytes, RankFacts, Rule, Severity};
+use crate::findings::{self, Check, DeviceFacts, Finding, Guide, LineBytes, RankFacts, Rule, Severity};
 use crate::rebuild::Peaks;
 use crate::units::Bytes;
 
@@ -61,39 +59,20 @@ struct Rank<'a> {
     device: &'a DeviceFacts,
 }
 
-/// The ranks of each job among the files of a call: all files, when every rank is there once; else by the names
-/// without their rank. A job of one rank, or with a rank that is there twice, is none.
+/// The ranks of each job among the files of a call, by number; those that have a device.
 fn jobs(ranks: &[RankFacts]) -> Vec<Vec<Rank<'_>>> {
-    let mut by_size: BTreeMap<Option<u64>, Vec<Rank<'_>>> = BTreeMap::new();
-    for (file, rank) in ranks.iter().enumerate() {
-        let main = rank.devices.iter().max_by_key(|device| (device.peaks.allocated.bytes, device.events));
-        if let (Some(number), Some(device)) = (rank.rank, main) {
-            by_size.entry(rank.world_size).or_default().push(Rank { file, number, device });
-        }
-    }
-    let mut jobs = Vec::new();
-    for job in by_size.into_values() {
-        if is_distinct(&job) {
-            jobs.push(job);
-            continue;
-        }
-        let mut by_name: BTreeMap<&str, Vec<Rank<'_>>> = BTreeMap::new();
-        for rank in job {
-            by_name.entry(&ranks[rank.file].job).or_default().push(rank);
-        }
-        jobs.extend(by_name.into_values().filter(|job| is_distinct(job)));
-    }
+    let rank = |&file: &usize| {
+        let devices = ranks[file].devices.iter();
+        let device = devices.max_by_key(|device| (device.peaks.allocated.bytes, device.events))?;
+        Some(Rank { file, number: ranks[file].rank?, device })
+    };
+    let mut jobs: Vec<Vec<Rank<'_>>> =
+        findings::jobs(ranks).iter().map(|job| job.iter().filter_map(rank).collect()).collect();
     jobs.retain(|job| job.len() >= 2);
     for job in &mut jobs {
         job.sort_by_key(|rank| rank.number);
     }
     jobs
-}
-
-fn is_distinct(job: &[Rank<'_>]) -> bool {
-    let mut numbers: Vec<u64> = job.iter().map(|rank| rank.number).collect();
-    numbers.sort_unstable();
-    numbers.windows(2).all(|pair| pair[0] != pair[1])
 }
 
 /// Counters in the order in which they are tried: what is allocated says most.

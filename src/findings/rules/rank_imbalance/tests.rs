@@ -23,6 +23,7 @@ fn rank(number: u64, peak: u64, extra: u64) -> RankFacts {
     RankFacts {
         path: format!("run/rank{number}.pickle"),
         job: "run/rank#.pickle".to_owned(),
+        folder: "run".to_owned(),
         rank: Some(number),
         world_size: None,
         devices: vec![device],

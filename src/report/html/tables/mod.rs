@@ -2,12 +2,14 @@
 
 mod fragmentation;
 mod lines;
+mod live;
 mod other;
 mod recorded;
 mod steps;
 
 pub(super) use fragmentation::{by_cause, moments, pins, totals};
 pub(super) use lines::lines;
+pub(super) use live::live;
 pub(super) use other::{categories, counters, ooms, pools, what_would_help};
 pub(super) use recorded::{holders, modules, names};
 pub(super) use steps::steps;

@@ -1,6 +1,5 @@
 //! Tables of many ranks as one dataset, partitioned by job and rank: `docs/fleet.md` asks it questions.
 
-mod inputs;
 mod manifest;
 mod place;
 mod run;

@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::inputs;
 use super::manifest::{self, FailureEntry, Manifest, RankEntry};
 use super::place::{self, Staging};
 use crate::analysis::{self, DATASET_TABLES, Partition, Table};
 use crate::cli::args::ExportArgs;
+use crate::cli::budget::Budget;
 use crate::cli::console::{Console, shown};
 use crate::cli::failure::{describe, refuse};
 use crate::cli::input::{self, Input};
 use crate::cli::output::{self, Pending};
-use crate::cli::{Status, bounded};
+use crate::cli::{Status, recordings};
 use crate::tables::TableFormat;
 
 /// A rank whose files are written but not in their place.
@@ -30,7 +30,7 @@ struct Made {
 pub(in super::super) fn run(args: &ExportArgs, console: &Console) -> anyhow::Result<Status> {
     let dataset = args.output.as_path();
     output::check_folder(dataset)?;
-    let paths = inputs::files(&args.traces)?;
+    let paths = recordings::expand(&args.traces)?;
     let known = Manifest::read(dataset)?;
     let is_new = !dataset.exists();
     fs::create_dir_all(dataset).with_context(|| format!("cannot create folder {}", shown(dataset)))?;
@@ -38,7 +38,7 @@ pub(in super::super) fn run(args: &ExportArgs, console: &Console) -> anyhow::Res
     let work = |at: usize, input: Input| {
         make(args, &staging, at, &input).with_context(|| format!("failed to export {}", input.label))
     };
-    let made = bounded::each(&paths, console, work)?;
+    let made = input::within(&paths, &Budget::new(None), console, work)?;
     let (placed, failed, mut bytes) = place_all(args, &paths, made, &staging, console);
     drop(staging);
     let status = if failed.is_empty() { Status::Done } else { Status::Failed };
