@@ -31,7 +31,7 @@ class ChunkFile:
         self._spent = {True: 0, False: 0}
         self.chunks = 0
         self.bytes = 0
-        self.write_chunk(HEADER, {"version": [1, 1], "writer": writer})
+        self.write_chunk(HEADER, {"version": [1, 3], "writer": writer})
 
     @classmethod
     def create(cls, path, writer):

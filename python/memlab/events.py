@@ -55,7 +55,9 @@ class EventWriter:
         tables, stacks = self._tables, SnapshotStacks(self._tables)
         actions = [_ACTIONS.get(entry["action"], _OTHER) for entry in entries]
         payload = {"action": offset(actions, True)}
-        facts = {}
+        # By code, without the zeros at the end: bytes count faster than lists.
+        codes = bytes(actions)
+        facts = {"actions": [codes.count(code) for code in range(max(actions) + 1)]}
         addresses = [entry["addr"] if "addr" in entry else entry.get("device_free", 0) for entry in entries]
         payload["address"] = offset(_unsigned(addresses))
         payload["size"] = offset(_unsigned(list(map(itemgetter("size"), entries))))

@@ -273,6 +273,9 @@ pub(crate) struct InfoArgs {
     /// Snapshots or traces, plain, gzip or zstd; `-` is standard input
     #[arg(value_name = "TRACE", required = true, value_hint = ValueHint::FilePath, help_heading = "Input")]
     pub traces: Vec<PathBuf>,
+    /// Read and decode everything, as `analyze` does, and say whether it is whole
+    #[arg(long, help_heading = "Input")]
+    pub verify: bool,
     /// Print JSON
     #[arg(long, help_heading = "Output")]
     pub json: bool,

@@ -95,7 +95,12 @@ Examples:
 pub(crate) const INFO: &str = "\
 Examples:
   memlab info snapshot.pickle
-  memlab info *.pickle --json | jq '.traces[] | {path, events}'";
+  memlab info *.pickle --json | jq '.traces[] | {path, events}'
+  memlab info --verify trace.msgpack             reads every byte and decodes it
+
+Counts the events of a trace by what its chunks state of them. Checksums of a file over 16 MiB are
+then not all computed, and `not checked` says so: damage in the events shows with --verify, or in
+any command that reads them. Snapshots have no such index and are read whole.";
 
 pub(crate) const REDUCE: &str = "\
 Keeps the report, the curves, and what was live at both peaks, at the last failure and at the end.

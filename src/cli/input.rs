@@ -58,15 +58,21 @@ pub(crate) fn each<T: Send>(
     each_read(paths, console, |path, progress| worked(path, progress, &work))
 }
 
-/// As [`each`], with the events of the files counted only.
+/// As [`each`], with the events of the files counted only; decoded for that where all is to be verified.
 pub(crate) fn each_outlined<T: Send>(
     paths: &[PathBuf],
+    verify: bool,
     console: &Console,
     work: impl Fn(Outlined) -> T + Sync,
 ) -> anyhow::Result<Vec<anyhow::Result<T>>> {
     each_read(paths, console, |path, progress| {
-        let how =
-            |tick: &(dyn Fn(u64, u64) + Sync)| import::outline_path(path, &ReadOptions::default(), tick);
+        let how = |tick: &(dyn Fn(u64, u64) + Sync)| {
+            let options = ReadOptions::default();
+            if verify {
+                return import::read_path(path, &options, tick).map(Outline::of);
+            }
+            import::outline_path(path, &options, tick)
+        };
         let (outline, file_bytes, read_in) = watched(path, progress, how)?;
         let label = path.display().to_string();
         let note = read_note(&label, file_bytes, outline.events(), read_in);

@@ -37,7 +37,9 @@ pub fn fault(kind: &str) -> Option<Fault> {
         | "lost-free"
         | "unmatched-free" => Fault::Gap,
         "unknown-key" | "unknown-action" | "unknown-chunk" | "unknown-id" | "missing-key"
-        | "missing-table" | "odd-value" | "no-segments" | "time-order" | "trailing-bytes" => Fault::Shape,
+        | "missing-table" | "odd-value" | "no-segments" | "time-order" | "trailing-bytes" | "wrong-fact" => {
+            Fault::Shape
+        }
         "impossible-value" => Fault::Impossible,
         "block-too-small"
         | "end-differs"

@@ -59,7 +59,7 @@ impl Kind {
     }
 }
 
-/// A chunk in the file: bounds kept, checksum right, contents not yet looked at.
+/// A chunk in the file: bounds kept, contents not yet looked at.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunk<'a> {
     /// Offset of its first byte.
@@ -74,11 +74,22 @@ pub(super) struct Chunk<'a> {
     /// One packed map, uncompressed.
     pub(super) facts: &'a [u8],
     payload: &'a [u8],
+    /// What the checksum is of.
+    checked: &'a [u8],
+    checksum: u64,
 }
 
 impl<'a> Chunk<'a> {
-    /// The chunk at `offset`.
+    /// The chunk at `offset`, its checksum right.
     pub(super) fn parse(bytes: &'a [u8], offset: usize) -> Parse<Self> {
+        let chunk = Self::frame(bytes, offset)?;
+        chunk.check()?;
+        Ok(chunk)
+    }
+
+    /// As [`Chunk::parse`], but the payload is not touched: whether the checksum is right is for
+    /// [`Chunk::check`] to say.
+    pub(super) fn frame(bytes: &'a [u8], offset: usize) -> Parse<Self> {
         let rest = bytes.get(offset..).unwrap_or_default();
         if rest.len() < MAGIC.len() && MAGIC.starts_with(rest) {
             return Err(Fault::Incomplete);
@@ -96,10 +107,24 @@ impl<'a> Chunk<'a> {
         let facts = facts(bytes, &mut cursor)?;
         let payload = payload(&mut cursor)?;
         let checked = cursor.since(offset);
-        if cursor.uint()? != u64::from(crc32fast::hash(checked)) {
-            return Err(Fault::Wrong("the checksum does not match"));
+        let checksum = cursor.uint()?;
+        let end = cursor.position();
+        Ok(Self { offset, end, kind, codec, raw_len, facts, payload, checked, checksum })
+    }
+
+    /// Computes the checksum.
+    pub(super) fn check(&self) -> Parse<()> {
+        if self.checksum == u64::from(crc32fast::hash(self.checked)) {
+            Ok(())
+        } else {
+            Err(Fault::Wrong("the checksum does not match"))
         }
-        Ok(Self { offset, end: cursor.position(), kind, codec, raw_len, facts, payload })
+    }
+
+    /// Length of the payload as stored.
+    #[cfg(test)]
+    pub(super) fn payload_length(&self) -> usize {
+        self.payload.len()
     }
 
     /// The unpacked payload.

@@ -1,16 +1,19 @@
 //! Chunks of events: counting them without decoding them.
 //!
-//! Owns what `memlab info` wants to know of events. Number, streams and times stand in a chunk's facts; the
-//! actions are its first column, so unpacking ends there. A writer may have another order, or not state the
-//! times: then the whole payload is unpacked. No column outlives its chunk.
+//! Owns what `memlab info` wants to know of events. Number, streams, times and, since version 1.3, the actions
+//! stand in a chunk's facts: nothing is unpacked. In older files the actions are a chunk's first column, so
+//! unpacking ends there. A writer may have another order, or not state the times: then the whole payload is
+//! unpacked. No column outlives its chunk.
 
 use crate::model::{Action, EventCounts, NO_TIME, Warnings};
 
 use super::codec::Unpacker;
 use super::column::Column;
 use super::cursor::{Cursor, Fault, Parse};
+use super::events_facts::ActionCounts;
 use super::events_plan::Part;
 use super::fields::read_map;
+use super::walk::Checksums;
 
 /// Bytes before the first column's data: a map's head, the key, and the column's own head.
 const HEAD: usize = 64;
@@ -22,23 +25,51 @@ pub(super) struct Counted {
     pub(super) counts: EventCounts,
     /// Events with an action that this version does not know; they count as [`Action::Other`].
     pub(super) unknown_actions: u64,
+    /// Whether the chunk's facts contradict each other.
+    pub(super) has_wrong_facts: bool,
+    /// Whether the facts were taken for it, its checksum not computed.
+    pub(super) is_unchecked: bool,
     pub(super) warnings: Warnings,
 }
 
 impl Counted {
-    /// Counts the events of a chunk.
-    pub(super) fn of(part: &Part<'_>, unpacker: &mut Unpacker) -> Self {
+    /// Counts the events of a chunk. `checksums` are those that were computed.
+    pub(super) fn of(part: &Part<'_>, checksums: Checksums, unpacker: &mut Unpacker) -> Self {
         let mut counted = Self::default();
-        let known = part.times_us.is_some_and(|(first, last)| first != NO_TIME && last != NO_TIME);
-        let done = match part.times_us.filter(|_| known) {
-            Some((first, last)) => {
-                counted.counts.include_times(&[first, last]);
-                counted.by_the_start(part, unpacker)
-            }
-            None => counted.by_all(part, unpacker, true),
-        };
-        counted.fault = done.err();
+        if let Some(stated) = part.stated.counts_of(part.rows) {
+            counted.by_the_facts(stated, part.stated.times_us());
+            counted.is_unchecked = checksums == Checksums::AllButEvents;
+        } else {
+            counted.has_wrong_facts = part.stated.actions.is_some();
+            counted.fault = counted.by_the_columns(part, checksums, unpacker).err();
+        }
         counted
+    }
+
+    fn by_the_facts(&mut self, stated: ActionCounts, times_us: Option<(i64, i64)>) {
+        self.counts.actions = stated.known;
+        self.unknown_actions = stated.unknown;
+        self.include_range(times_us);
+    }
+
+    fn include_range(&mut self, times_us: Option<(i64, i64)>) {
+        if let Some((first, last)) = times_us {
+            self.counts.include_times(&[first, last]);
+        }
+    }
+
+    fn by_the_columns(
+        &mut self,
+        part: &Part<'_>,
+        checksums: Checksums,
+        unpacker: &mut Unpacker,
+    ) -> Parse<()> {
+        if checksums == Checksums::AllButEvents {
+            part.chunk.check()?;
+        }
+        let times_us = part.stated.times_us();
+        self.include_range(times_us);
+        if times_us.is_some() { self.by_the_start(part, unpacker) } else { self.by_all(part, unpacker, true) }
     }
 
     fn by_the_start(&mut self, part: &Part<'_>, unpacker: &mut Unpacker) -> Parse<()> {

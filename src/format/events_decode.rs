@@ -73,6 +73,8 @@ pub(super) struct Decoded {
     /// Rows with an action code that this version does not know.
     pub(super) unknown_actions: Vec<(usize, u64)>,
     pub(super) unknown_ids: u64,
+    /// Whether the chunk's facts contradict its columns.
+    pub(super) has_wrong_facts: bool,
     pub(super) warnings: Warnings,
 }
 
@@ -113,6 +115,8 @@ impl Job<'_, '_> {
         if !has_times {
             self.rows.times_us.fill(NO_TIME);
         }
+        let unknown = decoded.unknown_actions.len() as u64;
+        decoded.has_wrong_facts = !self.part.stated.agrees(self.rows.actions, self.rows.times_us, unknown);
         if has_actions { Ok(()) } else { Err(Fault::Wrong("events without actions")) }
     }
 

@@ -16,24 +16,23 @@ use super::codec::Unpacker;
 use super::cursor::{Fault, Parse};
 use super::events_count::Counted;
 use super::events_decode::{Decoded, Job, Rows};
+use super::events_facts::{ActionCounts, Stated};
 use super::events_settle::settle;
 use super::fields::read_map;
 use super::ids::Ids;
 use super::read::damaged;
+use super::walk::Checksums;
 use super::{MAX_CHUNK_EVENTS, MAX_DEVICES, MAX_EVENT_NUMBER};
 
-/// What a chunk of events says uncompressed. The times are for those who pick chunks, or count only; reading
-/// all needs none of them.
+/// What a chunk of events says uncompressed. What it states of its columns is for those who pick chunks, or count
+/// only; reading all needs none of that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct EventFacts {
     pub(super) device: u32,
     pub(super) first: u64,
     pub(super) count: usize,
     pub(super) streams: Vec<u64>,
-    /// Earliest time, if any event has one.
-    pub(super) start_us: Option<i64>,
-    /// Latest time.
-    pub(super) end_us: Option<i64>,
+    pub(super) stated: Stated,
 }
 
 impl EventFacts {
@@ -47,8 +46,9 @@ impl EventFacts {
                 "streams" => {
                     facts.streams = (0..cursor.array()?).map(|_| cursor.uint()).collect::<Parse<_>>()?;
                 }
-                "start_us" => facts.start_us = Some(cursor.word()? as i64),
-                "end_us" => facts.end_us = Some(cursor.word()? as i64),
+                "start_us" => facts.stated.start_us = Some(cursor.word()? as i64),
+                "end_us" => facts.stated.end_us = Some(cursor.word()? as i64),
+                "actions" => facts.stated.actions = Some(ActionCounts::read(cursor)?),
                 _ => return Ok(false),
             }
             Ok(true)
@@ -69,8 +69,7 @@ pub(super) struct Part<'a> {
     pub(super) rows: usize,
     /// Index in the device's stream list for each index in the chunk's.
     pub(super) streams: Vec<u32>,
-    /// Earliest and latest time, as the chunk states them.
-    pub(super) times_us: Option<(i64, i64)>,
+    pub(super) stated: Stated,
 }
 
 /// One device while it is read.
@@ -114,8 +113,7 @@ impl<'a> Plan<'a> {
         device.rows += facts.count;
         let stated = if facts.streams.is_empty() { &[0][..] } else { &facts.streams };
         let streams = stated.iter().map(|&stream| device.stream(stream)).collect();
-        let times_us = facts.start_us.zip(facts.end_us);
-        device.parts.push(Part { chunk: *chunk, rows: facts.count, streams, times_us });
+        device.parts.push(Part { chunk: *chunk, rows: facts.count, streams, stated: facts.stated });
         Ok(())
     }
 
@@ -161,13 +159,14 @@ impl<'a> Plan<'a> {
         Some((device.decoded(from..to, trace, ids), to))
     }
 
-    /// Counts everything, and makes `trace` what is known of it.
-    pub(super) fn count(self, mut trace: Trace) -> Outline {
+    /// Counts everything, and makes `trace` what is known of it. `checksums` are those that were computed.
+    pub(super) fn count(self, checksums: Checksums, mut trace: Trace) -> Outline {
         let parts: Vec<&Part<'_>> = self.devices.values().flat_map(|device| &device.parts).collect();
         let done: Vec<Counted> = parts
             .par_iter()
-            .map_init(Unpacker::default, |unpacker, part| Counted::of(part, unpacker))
+            .map_init(Unpacker::default, |unpacker, part| Counted::of(part, checksums, unpacker))
             .collect();
+        let unchecked_chunks = done.iter().filter(|chunk| chunk.is_unchecked).count() as u64;
         let mut done = done.into_iter();
         let mut counted = BTreeMap::new();
         for (&number, device) in &self.devices {
@@ -180,7 +179,7 @@ impl<'a> Plan<'a> {
             counted.insert(DeviceId(number), sum);
         }
         let counts = trace.devices.iter().map(|device| counted.remove(&device.device).unwrap_or_default());
-        Outline { counts: counts.collect(), trace }
+        Outline { counts: counts.collect(), trace, unchecked_chunks }
     }
 }
 
@@ -192,6 +191,7 @@ fn add(sum: &mut EventCounts, part: &Part<'_>, chunk: Counted, trace: &mut Trace
     }
     trace.warnings.merge(chunk.warnings);
     warn_of_actions(trace, chunk.unknown_actions);
+    warn_of_facts(trace, chunk.has_wrong_facts);
     for (sum, count) in sum.actions.iter_mut().zip(chunk.counts.actions) {
         *sum += count;
     }
@@ -204,6 +204,13 @@ fn add(sum: &mut EventCounts, part: &Part<'_>, chunk: Counted, trace: &mut Trace
 pub(super) fn warn_of_actions(trace: &mut Trace, unknown: u64) {
     trace.warnings.add_many("unknown-action", unknown, || {
         "events have an action that is not known to this version".to_owned()
+    });
+}
+
+/// Says that a chunk's facts contradict its events, if they do.
+pub(super) fn warn_of_facts(trace: &mut Trace, are_wrong: bool) {
+    trace.warnings.add_many("wrong-fact", are_wrong.into(), || {
+        "chunks of events state other actions or times than they hold; what they hold was taken".to_owned()
     });
 }
 

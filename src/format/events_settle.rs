@@ -8,7 +8,7 @@ use std::ops::Range;
 use crate::model::{Action, Events, OptionalColumn, StringId, Trace};
 
 use super::events_decode::{Decoded, OTHER_ACTION};
-use super::events_plan::{Part, warn_of_actions};
+use super::events_plan::{Part, warn_of_actions, warn_of_facts};
 use super::read::damaged;
 
 /// Joins what the chunks of one device gave, and takes out the rows of bad chunks.
@@ -29,6 +29,7 @@ pub(super) fn settle(events: &mut Events, parts: &[Part<'_>], results: Vec<Decod
         trace.warnings.add_many("unknown-id", decoded.unknown_ids, || {
             "events name stacks, streams, pools or strings that the trace does not define".to_owned()
         });
+        warn_of_facts(trace, decoded.has_wrong_facts);
         name_other_actions(&mut decoded, trace, part.rows);
         events.other_actions.extend(other_actions(events, &decoded, write_at, part.rows));
         for (joined, values) in optional.iter_mut().zip(decoded.optional) {

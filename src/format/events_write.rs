@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use crate::model::{DeviceTrace, Events, NO_TIME, OptionalColumn, StringId, Trace};
+use crate::model::{DeviceTrace, Events, OptionalColumn, StringId, Trace};
 
 use super::budget::{self, EVENT};
 use super::chunk::Kind;
 use super::column::{pack_delta, pack_offset};
+use super::events_facts::{ActionCounts, range_of};
 use super::packer::MapPacker;
 use super::tables_write::{Position, write_until};
 use super::write::Sink;
@@ -169,16 +170,12 @@ impl Part<'_> {
         for &stream in streams {
             packer.uint(stream);
         }
-        let times =
-            self.events.times_us[self.first..self.end].iter().copied().filter(|&time| time != NO_TIME);
-        let range = times.fold(None, |range: Option<(i64, i64)>, time| {
-            let (start, end) = range.unwrap_or((time, time));
-            Some((start.min(time), end.max(time)))
-        });
+        let range = range_of(&self.events.times_us[self.first..self.end]);
         if let Some((start, end)) = range {
             facts.key("start_us").int(start);
             facts.key("end_us").int(end);
         }
+        ActionCounts::of(&self.events.actions[self.first..self.end], 0).pack(&mut facts);
         (facts, range.is_some())
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use crate::error::{Error, Result};
-use crate::model::{DeviceId, MarkKind, Trace, Warnings};
+use crate::model::{DeviceId, Trace, Warnings};
 
 use super::chunk::{Chunk, Kind};
 use super::cursor::Parse;
@@ -14,12 +14,13 @@ use super::packer::MapPacker;
 use super::write::Sink;
 use super::{MAX_DEVICES, VERSION};
 
+/// Minor version of reduced recordings, which have no events.
+const REDUCED_MINOR: u32 = 2;
+
 /// Writes the header.
 pub(super) fn write_header(sink: &mut Sink<'_>, trace: &Trace) -> io::Result<()> {
-    let minor = match trace.reduced {
-        Some(_) => VERSION.1,
-        None => needs_1_1(trace).into(),
-    };
+    // Events may follow in pieces, and their chunks state what version 1.3 brought.
+    let minor = if trace.reduced.is_some() { REDUCED_MINOR } else { VERSION.1 };
     let mut facts = MapPacker::default();
     facts.key("version").array(2).uint(VERSION.0.into()).uint(minor.into());
     facts.key("writer").text(concat!("memlab ", env!("CARGO_PKG_VERSION")));
@@ -27,14 +28,6 @@ pub(super) fn write_header(sink: &mut Sink<'_>, trace: &Trace) -> io::Result<()>
         facts.key("reduced").bool(true);
     }
     sink.emit(Kind::Header, facts, MapPacker::default(), |_| 0)
-}
-
-/// Whether the trace has what version 1.0 has no place for.
-fn needs_1_1(trace: &Trace) -> bool {
-    !trace.samples.is_empty()
-        || trace.marks.iter().any(|mark| mark.kind == MarkKind::Fault)
-        || trace.tensors.iter().any(|tensor| tensor.events.is_some() || !tensor.grad_fn.is_empty())
-        || trace.holders.iter().any(|holder| holder.events.is_some())
 }
 
 /// Checks the header, and answers whether it says that the recording is reduced.
@@ -125,5 +118,25 @@ impl Trailer {
             lost(trace, events.min(super::MAX_EVENT_NUMBER).saturating_sub(plan.end_of(device)), device);
             trace.device_mut(DeviceId(device));
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use crate::format::samples::{packed, tiny};
+    use crate::model::{Reduced, Trace};
+
+    #[test]
+    fn only_recordings_without_events_are_of_an_older_version() {
+        let version = |trace: &Trace| {
+            let bytes = packed(trace);
+            // The header's facts: map, key `version`, array of two, major, minor.
+            let at = bytes.windows(7).position(|window| window == b"version").unwrap() + 7;
+            (bytes[at + 1], bytes[at + 2])
+        };
+        assert_eq!(version(&tiny()), (1, 3));
+        let reduced = Trace { reduced: Some(Box::new(Reduced::default())), ..Trace::default() };
+        assert_eq!(version(&reduced), (1, 2));
     }
 }

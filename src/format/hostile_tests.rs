@@ -16,7 +16,7 @@ fn small_chunks() -> WriteOptions {
 }
 
 /// Offsets and kinds of all chunks.
-fn chunks(bytes: &[u8]) -> Vec<(usize, usize, u64)> {
+pub(super) fn chunks(bytes: &[u8]) -> Vec<(usize, usize, u64)> {
     let (mut found, mut at) = (Vec::new(), 0);
     while at < bytes.len() {
         let chunk = Chunk::parse(bytes, at).unwrap();
@@ -27,7 +27,7 @@ fn chunks(bytes: &[u8]) -> Vec<(usize, usize, u64)> {
 }
 
 /// Header, `extra`, trailer.
-fn file_with(extra: &[Vec<u8>]) -> Vec<u8> {
+pub(super) fn file_with(extra: &[Vec<u8>]) -> Vec<u8> {
     let plain = packed(&Trace { complete: true, ..Trace::default() });
     let parts = chunks(&plain);
     let mut trailer = MapPacker::default();

@@ -14,6 +14,7 @@ mod column;
 mod cursor;
 mod events_count;
 mod events_decode;
+mod events_facts;
 mod events_plan;
 mod events_settle;
 mod events_write;
@@ -43,6 +44,8 @@ mod document_tests;
 #[cfg(test)]
 mod hostile_tests;
 #[cfg(test)]
+mod outline_tests;
+#[cfg(test)]
 mod round_trip_tests;
 #[cfg(test)]
 mod samples;
@@ -51,11 +54,12 @@ pub use ahead::stated_events;
 pub use codec::Codec;
 pub use read::{is_trace, outline, read};
 pub use recording::Recording;
+pub use walk::Checksums;
 pub use write::{WriteOptions, Writer, write};
 
 /// Newest version of the format that this module writes: major, minor; what needs less is written as less. It
 /// reads every minor version of this major.
-pub const VERSION: (u32, u32) = (1, 2);
+pub const VERSION: (u32, u32) = (1, 3);
 
 /// Most bytes that a chunk's payload may have, unpacked or as stored.
 const MAX_RAW: usize = 16 << 20;

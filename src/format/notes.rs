@@ -45,7 +45,7 @@ pub(super) fn write(sink: &mut Sink<'_>, warnings: &Warnings) -> io::Result<()> 
     })
 }
 
-/// Adds the warnings of a chunk to those of the trace.
+/// Adds the warnings of a chunk to those that the file holds.
 pub(super) fn read(chunk: &Chunk<'_>, context: &mut Context) -> Parse<()> {
     if !context.budget.spend(budget::rows(chunk.raw_len as u64, PLAIN_BYTE), chunk.end) {
         return Err(Fault::Wrong("more warnings than a file of this length may hold"));
@@ -72,7 +72,7 @@ pub(super) fn read(chunk: &Chunk<'_>, context: &mut Context) -> Parse<()> {
         }
         Ok(true)
     })?;
-    context.trace.warnings.merge(recorded);
+    context.recorded.merge(recorded);
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::model::{Format, Outline, Trace};
+use crate::model::{Format, Outline, Trace, Warnings};
 
 use super::budget::Budget;
 use super::chunk::{Chunk, Kind, MAGIC};
@@ -20,7 +20,7 @@ use super::ids::Ids;
 use super::reduced::{self, ReducedSoFar};
 use super::segments::StateSoFar;
 use super::tables::{self, TableFacts};
-use super::walk::walk;
+use super::walk::{Checksums, walk};
 use super::{annotations, holders, live, marks, notes, process, sample_rows, segments, settings, tensors};
 
 /// Whether `bytes` begin like a memlab trace of any version. Nine bytes decide.
@@ -41,35 +41,64 @@ pub fn is_trace(bytes: &[u8]) -> bool {
 /// are of a newer major version, [`Error::Corrupt`] when the header contradicts itself no chunk is whole,
 /// [`Error::Shape`] when a reduced recording lacks its report.
 pub fn read(bytes: &[u8]) -> Result<Trace> {
-    let (plan, mut trace, ids) = read_but_events(bytes)?;
+    let (plan, mut trace, ids, recorded) = read_but_events(bytes, Checksums::All)?;
     plan.decode(&mut trace, &ids);
+    trace.warnings.merge(recorded);
     Ok(trace)
 }
 
 /// As [`read()`], with the events counted and not decoded: in a small part of the time, and in memory that
-/// does not grow with them. The columns of events that are not counted are not checked, unless the file is
-/// damaged: then it is read as a whole, to say all that is missing.
+/// does not grow with them. Where a chunk of events states its counts (since version 1.3), its columns are not
+/// looked at; with [`Checksums::AllButEvents`] its payload is not even touched, and
+/// [`Outline::unchecked_chunks`] says of how many chunks that is true. A file that looks damaged is read as a
+/// whole, to say all that is missing.
 ///
 /// # Errors
 /// As [`read()`].
-pub fn outline(bytes: &[u8]) -> Result<Outline> {
-    let (plan, mut trace, ids) = read_but_events(bytes)?;
-    let is_damage = |kind: &str| matches!(kind, "damaged-chunk" | "missing-table" | "unknown-id");
-    if trace.warnings.iter().any(|warning| is_damage(warning.kind)) {
-        plan.decode(&mut trace, &ids);
-        return Ok(Outline::of(trace));
+pub fn outline(bytes: &[u8], checksums: Checksums) -> Result<Outline> {
+    if checksums == Checksums::AllButEvents
+        && let Ok((found, false)) = outline_checked(bytes, checksums)
+    {
+        return Ok(found);
     }
-    Ok(plan.count(trace))
+    outline_checked(bytes, Checksums::All).map(|(found, _)| found)
 }
 
-/// Reads everything but events, for which there is a plan.
-pub(super) fn read_but_events(bytes: &[u8]) -> Result<(Plan<'_>, Trace, Ids)> {
+/// Warnings that facts under a wrong checksum could be the cause of.
+const DOUBTS: [&str; 7] = [
+    "damaged-chunk",
+    "missing-chunk",
+    "missing-events",
+    "unknown-action",
+    "unknown-key",
+    "wrong-fact",
+    "trailing-bytes",
+];
+
+/// Also answers whether something about the file is in doubt. What the file itself holds of warnings is no doubt.
+fn outline_checked(bytes: &[u8], checksums: Checksums) -> Result<(Outline, bool)> {
+    let (plan, mut trace, ids, recorded) = read_but_events(bytes, checksums)?;
+    let is_damage = |kind: &str| matches!(kind, "damaged-chunk" | "missing-table" | "unknown-id");
+    let mut outline = if trace.warnings.iter().any(|warning| is_damage(warning.kind)) {
+        plan.decode(&mut trace, &ids);
+        Outline::of(trace)
+    } else {
+        plan.count(checksums, trace)
+    };
+    let is_doubtful = outline.trace.warnings.iter().any(|warning| DOUBTS.contains(&warning.kind));
+    outline.trace.warnings.merge(recorded);
+    Ok((outline, is_doubtful))
+}
+
+/// Reads everything but events, for which there is a plan; and the warnings that the file holds, which whoever goes on is
+/// to add.
+pub(super) fn read_but_events(bytes: &[u8], checksums: Checksums) -> Result<(Plan<'_>, Trace, Ids, Warnings)> {
     if !is_trace(bytes) {
         let what = if bytes.is_empty() { "it is empty".to_owned() } else { format!("{:02x?}", start(bytes)) };
         return Err(Error::UnknownFormat { what });
     }
     let mut context = Context::new();
-    let found = walk(bytes, &mut context.trace.warnings);
+    let found = walk(bytes, checksums, &mut context.trace.warnings);
     let Some(first) = found.chunks.first() else {
         return Err(Error::corrupt(0, "no whole chunk"));
     };
@@ -96,7 +125,7 @@ pub(super) fn read_but_events(bytes: &[u8]) -> Result<(Plan<'_>, Trace, Ids)> {
     if reduced.is_reduced {
         take_reduced(reduced, plan.has_events(), &mut context.trace)?;
     }
-    Ok((plan, context.trace, context.ids))
+    Ok((plan, context.trace, context.ids, context.recorded))
 }
 
 /// Gives `trace` its report. Without it, a reduced recording would pass for one in which nothing happened.
@@ -126,6 +155,8 @@ pub(super) struct Context {
     pub(super) unpacker: Unpacker,
     /// Warnings that the file itself holds, so far.
     pub(super) recorded_warnings: u64,
+    /// These warnings.
+    pub(super) recorded: Warnings,
     /// The report that stands in place of events, so far.
     pub(super) reduced: ReducedSoFar,
     /// Names of counters in samples, each once.
@@ -142,6 +173,7 @@ impl Context {
             table_budget: Budget::default(),
             unpacker: Unpacker::default(),
             recorded_warnings: 0,
+            recorded: Warnings::default(),
             reduced: ReducedSoFar::default(),
             stat_names: BTreeSet::new(),
         }

@@ -6,15 +6,18 @@
 use std::collections::BTreeMap;
 
 use crate::error::Result;
-use crate::model::{DeviceId, Events, Trace};
+use crate::model::{DeviceId, Events, Trace, Warnings};
 
 use super::events_plan::Plan;
 use super::ids::Ids;
 use super::read::read_but_events;
+use super::walk::Checksums;
 
 /// A trace, its events still packed.
 pub struct Recording<'a> {
     trace: Trace,
+    /// Warnings that the file holds.
+    recorded: Warnings,
     ids: Ids,
     plan: Plan<'a>,
     places: BTreeMap<DeviceId, Place>,
@@ -35,23 +38,26 @@ impl<'a> Recording<'a> {
     /// # Errors
     /// As [`super::read()`].
     pub fn open(bytes: &'a [u8]) -> Result<Self> {
-        let (plan, mut trace, ids) = read_but_events(bytes)?;
+        let (plan, mut trace, ids, recorded) = read_but_events(bytes, Checksums::All)?;
         for device in plan.devices() {
             trace.device_mut(DeviceId(device));
         }
-        Ok(Self { trace, ids, plan, places: BTreeMap::new() })
+        Ok(Self { trace, recorded, ids, plan, places: BTreeMap::new() })
     }
 
-    /// The trace without events. Its warnings are all only when every device was read to its end.
+    /// The trace without events, and without the warnings that the file itself holds.
     #[must_use]
     pub fn trace(&self) -> &Trace {
         &self.trace
     }
 
-    /// The trace without events, for those who are done.
+    /// The trace without events, for those who are done. Its warnings are all only when every device was read to its
+    /// end.
     #[must_use]
     pub fn into_trace(self) -> Trace {
-        self.trace
+        let mut trace = self.trace;
+        trace.warnings.merge(self.recorded);
+        trace
     }
 
     /// How many events `device` has, as far as chunks say; those of damaged chunks count.

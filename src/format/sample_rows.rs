@@ -159,8 +159,8 @@ impl Rows<'_> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use super::super::read as read_trace;
     use super::super::samples::{packed as packed_trace, tiny};
-    use super::super::{WriteOptions, read as read_trace, write as write_trace};
     use super::*;
 
     fn many(count: u64) -> Vec<Sample> {
@@ -190,21 +190,6 @@ mod tests {
         let first = again.samples[0].stats.keys().next().unwrap();
         let last = again.samples[599].stats.keys().next().unwrap();
         assert!(Arc::ptr_eq(first, last));
-    }
-
-    #[test]
-    fn a_trace_without_samples_stays_version_1_0() {
-        let version = |trace: &crate::model::Trace| {
-            let mut bytes = Vec::new();
-            write_trace(trace, &WriteOptions::default(), &mut bytes).unwrap();
-            // The header's facts: map, key `version`, array of two, major, minor.
-            let at = bytes.windows(7).position(|window| window == b"version").unwrap() + 7;
-            (bytes[at + 1], bytes[at + 2])
-        };
-        let mut trace = tiny();
-        assert_eq!(version(&trace), (1, 0));
-        trace.samples = many(1);
-        assert_eq!(version(&trace), (1, 1));
     }
 
     #[test]

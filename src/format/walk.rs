@@ -6,8 +6,17 @@
 use crate::model::Warnings;
 
 use super::MAX_RAW;
-use super::chunk::{Chunk, MAGIC};
-use super::cursor::Fault;
+use super::chunk::{Chunk, Kind, MAGIC};
+use super::cursor::{Fault, Parse};
+
+/// Which checksums are computed: a checksum is over all bytes of its chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksums {
+    /// All of them.
+    All,
+    /// All but those of chunks of events, which are nearly the whole file. As long as nothing looks damaged.
+    AllButEvents,
+}
 
 /// What was found.
 pub(super) struct Walk<'a> {
@@ -19,14 +28,15 @@ pub(super) struct Walk<'a> {
     pub(super) cut_bytes: usize,
 }
 
-/// Finds all whole chunks. Damaged stretches are counted as `damaged-chunk`.
-pub(super) fn walk<'a>(bytes: &'a [u8], warnings: &mut Warnings) -> Walk<'a> {
+/// Finds all whole chunks. Damaged stretches are counted as `damaged-chunk`. What follows a damaged stretch has a
+/// right checksum, whatever `checksums` says.
+pub(super) fn walk<'a>(bytes: &'a [u8], checksums: Checksums, warnings: &mut Warnings) -> Walk<'a> {
     let mut found = Walk { chunks: Vec::new(), intact: true, cut_bytes: 0 };
     // Crafted files hold many beginnings that all claim the rest of the file: bound the attempts' work.
     let mut search_budget = bytes.len().saturating_mul(4).saturating_add(4 * MAX_RAW);
     let mut at = 0;
     while at < bytes.len() {
-        let fault = match Chunk::parse(bytes, at) {
+        let fault = match next(bytes, at, checksums) {
             Ok(chunk) => {
                 at = chunk.end;
                 found.chunks.push(chunk);
@@ -48,6 +58,15 @@ pub(super) fn walk<'a>(bytes: &'a [u8], warnings: &mut Warnings) -> Walk<'a> {
         at = end;
     }
     found
+}
+
+/// The chunk at `at`.
+fn next(bytes: &[u8], at: usize, checksums: Checksums) -> Parse<Chunk<'_>> {
+    let chunk = Chunk::frame(bytes, at)?;
+    if checksums == Checksums::All || chunk.kind != Kind::Events as u64 {
+        chunk.check()?;
+    }
+    Ok(chunk)
 }
 
 /// Where the next whole chunk at or behind `from` begins.

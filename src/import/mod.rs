@@ -16,7 +16,7 @@ mod unpack;
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::format;
+use crate::format::{self, Checksums};
 use crate::model::{Outline, Trace};
 
 use graph::Graph;
@@ -52,8 +52,12 @@ pub fn read_path(path: &Path, options: &ReadOptions, progress: &Progress<'_>) ->
     read_packed(source.bytes(), options, progress)
 }
 
-/// As [`read_path`], with the events counted: memlab's own traces are not decoded for that, whatever their
-/// length; snapshots must be read whole.
+/// Most bytes of a trace whose checksums are all computed for an outline. A few milliseconds are not noticed; a
+/// longer file would be read from disk for nothing else.
+const CHECKED_BYTES: usize = 16 << 20;
+
+/// As [`read_path`], with the events counted. Events of memlab's own traces are not decoded for that, and those of
+/// a file over 16 MiB not even read; snapshots have no index and are read whole, packed files are unpacked.
 ///
 /// # Errors
 /// As [`read_path`].
@@ -64,7 +68,9 @@ pub fn outline_path(path: &Path, options: &ReadOptions, progress: &Progress<'_>)
     if sniff(bytes) != Kind::Memlab || bytes.len() as u64 > options.max_bytes {
         return read_unpacked(source.bytes(), unpacked, options, progress).map(Outline::of);
     }
-    let mut outline = format::outline(bytes)?;
+    let is_long = unpacked.is_none() && source.is_mapped() && bytes.len() > CHECKED_BYTES;
+    let checksums = if is_long { Checksums::AllButEvents } else { Checksums::All };
+    let mut outline = format::outline(bytes, checksums)?;
     note_cut(&mut outline.trace, unpacked.and_then(|unpacked| unpacked.fault));
     Ok(outline)
 }

@@ -17,6 +17,11 @@ pub(super) enum Source {
 }
 
 impl Source {
+    /// Whether bytes that nobody looks at are not read.
+    pub(super) fn is_mapped(&self) -> bool {
+        matches!(self, Self::Mapped(_))
+    }
+
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
             Self::Mapped(map) => map,

@@ -52,6 +52,8 @@ pub struct Outline {
     pub trace: Trace,
     /// Of each device of the trace, in the same order.
     pub counts: Vec<EventCounts>,
+    /// Chunks of events of which only the facts were read: whether their bytes are whole is not known.
+    pub unchecked_chunks: u64,
 }
 
 impl Outline {
@@ -59,7 +61,7 @@ impl Outline {
     #[must_use]
     pub fn of(trace: Trace) -> Self {
         let counts = trace.devices.iter().map(|device| EventCounts::of(&device.events)).collect();
-        Self { trace, counts }
+        Self { trace, counts, unchecked_chunks: 0 }
     }
 
     /// Events on all devices.

@@ -21,18 +21,11 @@ struct Around<'a> {
     after: Peak,
 }
 
-impl Tally for Around<'_> {
+impl<'a> Tally<'a> for Around<'a> {
     #[inline]
-    fn alloc(&mut self, row: usize) {
-        self.totals.alloc(row);
+    fn totals(&mut self) -> Option<&mut Totals<'a>> {
+        Some(&mut self.totals)
     }
-
-    #[inline]
-    fn free(&mut self, row: usize) {
-        self.totals.free(row);
-    }
-
-    fn complete(&mut self, _row: usize) {}
 
     #[inline]
     fn arrive(&mut self, moment: Moment) {

@@ -177,7 +177,12 @@ impl<'a> Drawer<'a> {
     }
 }
 
-impl Tally for Drawer<'_> {
+impl<'a> Tally<'a> for Drawer<'a> {
+    #[inline]
+    fn totals(&mut self) -> Option<&mut Totals<'a>> {
+        Some(&mut self.totals)
+    }
+
     #[inline]
     fn alloc(&mut self, row: usize) {
         self.totals.alloc(row);
@@ -201,14 +206,6 @@ impl Tally for Drawer<'_> {
         self.totals.complete(row);
         let requested = self.history.allocations.requested_bytes[row];
         self.values[0] = self.values[0].saturating_sub(requested);
-    }
-
-    fn hold(&mut self, range: usize) {
-        self.totals.hold(range);
-    }
-
-    fn release(&mut self, range: usize) {
-        self.totals.release(range);
     }
 
     #[inline]

@@ -8,18 +8,23 @@
 use super::Maker;
 use super::user_code::torch_path;
 
-/// Parts of native function names that only handle pools and their workspaces have.
+/// Parts of the names of native functions and files that only handle pools and their workspaces have.
 const HANDLE_POOLS: [&str; 9] = [
     "HandlePool",
-    "getCurrentCUDABlasHandle",
-    "CUDABlasLtWorkspace",
-    "CUDABlasLtHandle",
-    "setWorkspaceForHandle",
+    "BlasHandle",
+    "BlasLtWorkspace",
+    "BlasLtHandle",
+    "WorkspaceForHandle",
     "getNewWorkspace",
     "CUDASparseHandle",
     "CUDASolverDnHandle",
     "getCudnnHandle",
 ];
+
+/// Whether a native frame is of a handle pool, so that what is allocated below it is a library's workspace.
+pub(super) fn is_handle_pool(file: &str, function: &str) -> bool {
+    HANDLE_POOLS.iter().any(|part| function.contains(part) || file.contains(part))
+}
 
 /// What places parameters: `Module.to()` and its like.
 const PLACING: [&str; 10] =
@@ -105,8 +110,7 @@ impl<'a> FrameText<'a> {
     }
 
     fn native_maker(self) -> Maker {
-        let names = |word: &&str| self.function.contains(*word) || self.file.contains(*word);
-        if HANDLE_POOLS.iter().any(names) {
+        if is_handle_pool(self.file, self.function) {
             Maker::Workspace
         } else if ["initialize_bucket", "rebuild_bucket"].iter().any(|name| self.function.contains(name))
             || self.file.ends_with("reducer.cpp")

@@ -25,6 +25,7 @@ mod library_lines;
 mod lifetimes;
 mod line_pass;
 mod lines;
+mod m4;
 mod maker_frames;
 mod makers;
 mod module;

@@ -108,7 +108,7 @@ impl Meter<'_> {
     }
 }
 
-impl Tally for Meter<'_> {
+impl<'a> Tally<'a> for Meter<'a> {
     fn alloc(&mut self, row: usize) {
         let bytes = self.history.allocations.block_bytes[row];
         let band = self.band(row);
@@ -120,8 +120,6 @@ impl Tally for Meter<'_> {
         let band = self.band(row);
         *band = band.saturating_sub(bytes);
     }
-
-    fn complete(&mut self, _row: usize) {}
 
     fn arrive(&mut self, moment: Moment) {
         while let Some(&(_, column)) = self.ends.get(self.next).filter(|(end, _)| *end <= moment) {

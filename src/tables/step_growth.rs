@@ -104,7 +104,7 @@ impl<F: FnMut(StepLine)> Meter<'_, F> {
     }
 }
 
-impl<F: FnMut(StepLine)> Tally for Meter<'_, F> {
+impl<'a, F: FnMut(StepLine)> Tally<'a> for Meter<'a, F> {
     fn alloc(&mut self, row: usize) {
         let is_open = self.is_open;
         let (line, bytes) = self.touch(row);
@@ -119,8 +119,6 @@ impl<F: FnMut(StepLine)> Tally for Meter<'_, F> {
         let (line, bytes) = self.touch(row);
         line.live = line.live.saturating_sub(bytes);
     }
-
-    fn complete(&mut self, _row: usize) {}
 
     fn arrive(&mut self, moment: Moment) {
         while let Some(&(begin, end)) = self.spans.get(self.next) {

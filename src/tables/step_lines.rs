@@ -77,7 +77,7 @@ impl Meter<'_> {
     }
 }
 
-impl Tally for Meter<'_> {
+impl<'a> Tally<'a> for Meter<'a> {
     fn alloc(&mut self, row: usize) {
         let Some(group) = self.group(row) else { return };
         self.live[group] = self.live[group].saturating_add(self.history.allocations.block_bytes[row]);
@@ -89,8 +89,6 @@ impl Tally for Meter<'_> {
         self.note(group);
         self.live[group] = self.live[group].saturating_sub(self.history.allocations.block_bytes[row]);
     }
-
-    fn complete(&mut self, _row: usize) {}
 
     fn arrive(&mut self, moment: Moment) {
         while let Some(&(begin, end)) = self.spans.get(self.done.len()) {

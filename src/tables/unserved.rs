@@ -181,7 +181,7 @@ fn take(list: &mut Vec<u32>, places: &mut [u32], item: usize) {
     }
 }
 
-impl Tally for Watcher<'_> {
+impl<'a> Tally<'a> for Watcher<'a> {
     fn alloc(&mut self, row: usize) {
         let Some(shelf) = self.shelf_of_row(row) else { return };
         let shelf = &mut self.shelves[shelf];
@@ -190,8 +190,6 @@ impl Tally for Watcher<'_> {
         self.place_of_row[row] = shelf.rows.len() as u32;
         shelf.rows.push(row as u32);
     }
-
-    fn free(&mut self, _row: usize) {}
 
     fn complete(&mut self, row: usize) {
         let Some(shelf) = self.shelf_of_row(row) else { return };

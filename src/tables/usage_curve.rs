@@ -1,13 +1,14 @@
 //! One device's course in few samples: what is kept of every rank for a picture of all of them.
 //!
-//! Owns the samples: per column the first, the last, the lowest and the highest allocated total and the highest
-//! reserved one (M4), so that no peak is smoothed away. Bands by line and causes are the timeline's.
+//! Owns which totals are drawn: allocated and reserved bytes. The samples are `m4`'s; bands by line and causes are the
+//! timeline's.
 
 use crate::model::DeviceTrace;
-use crate::rebuild::{History, Moment, Usage};
+use crate::rebuild::{History, Usage};
 
 use super::clock::Clock;
-use super::walk::{Tally, Totals, Walk};
+use super::m4;
+use super::walk::Walk;
 
 /// Allocated and reserved bytes over the recording.
 #[derive(Clone, Debug, Default)]
@@ -30,99 +31,16 @@ pub struct UsageCurve {
 #[must_use]
 pub fn usage_curve(device: &DeviceTrace, history: &History, columns: usize) -> UsageCurve {
     let clock = Clock::of(&device.events);
-    let width = clock.end() / columns.max(1) as u64 + 1;
-    let curve = UsageCurve {
-        is_time: clock.is_time(),
-        start_us: clock.start_us(),
-        end: clock.end(),
-        ..UsageCurve::default()
-    };
-    let mut sampler = Sampler { totals: Totals::new(history), clock, width, next: 0, column: None, curve };
-    Walk::new(history).run(&mut sampler);
-    sampler.close();
-    sampler.curve
-}
-
-/// A moment with its position and totals.
-#[derive(Clone, Copy)]
-struct Sample {
-    moment: Moment,
-    x: u64,
-    usage: Usage,
-}
-
-/// Extremes of one column: first, last, lowest, highest, highest reserved.
-struct Sampler<'a> {
-    totals: Totals<'a>,
-    clock: Clock<'a>,
-    width: u64,
-    /// First position behind the current column.
-    next: u64,
-    column: Option<[Sample; 5]>,
-    curve: UsageCurve,
-}
-
-impl Sampler<'_> {
-    fn close(&mut self) {
-        let Some(mut samples) = self.column.take() else { return };
-        samples.sort_unstable_by_key(|sample| sample.moment);
-        let mut last = None;
-        for sample in samples {
-            if last.replace(sample.moment) != Some(sample.moment) {
-                self.curve.x.push(sample.x);
-                self.curve.allocated.push(sample.usage.allocated_bytes);
-                self.curve.reserved.push(sample.usage.reserved_bytes);
-            }
-        }
-    }
-}
-
-impl Tally for Sampler<'_> {
-    #[inline]
-    fn alloc(&mut self, row: usize) {
-        self.totals.alloc(row);
-    }
-
-    #[inline]
-    fn free(&mut self, row: usize) {
-        self.totals.free(row);
-    }
-
-    #[inline]
-    fn complete(&mut self, row: usize) {
-        self.totals.complete(row);
-    }
-
-    fn hold(&mut self, range: usize) {
-        self.totals.hold(range);
-    }
-
-    fn release(&mut self, range: usize) {
-        self.totals.release(range);
-    }
-
-    #[inline]
-    fn arrive(&mut self, moment: Moment) {
-        let sample = Sample { moment, x: self.clock.position(moment), usage: self.totals.usage };
-        match &mut self.column {
-            Some([_, last, lowest, highest, reserved]) if sample.x < self.next => {
-                *last = sample;
-                if sample.usage.allocated_bytes < lowest.usage.allocated_bytes {
-                    *lowest = sample;
-                }
-                if sample.usage.allocated_bytes > highest.usage.allocated_bytes {
-                    *highest = sample;
-                }
-                if sample.usage.reserved_bytes > reserved.usage.reserved_bytes {
-                    *reserved = sample;
-                }
-            }
-            _ => {
-                self.close();
-                self.next = (sample.x / self.width + 1).saturating_mul(self.width);
-                self.column = Some([sample; 5]);
-            }
-        }
+    let (is_time, start_us, end) = (clock.is_time(), clock.start_us(), clock.end());
+    let drawn = |usage: &Usage| [usage.allocated_bytes, usage.reserved_bytes];
+    let samples = m4::samples(history, &Walk::new(history), clock, columns, drawn);
+    UsageCurve {
+        is_time,
+        start_us,
+        end,
+        x: samples.iter().map(|sample| sample.x).collect(),
+        allocated: samples.iter().map(|sample| sample.usage.allocated_bytes).collect(),
+        reserved: samples.iter().map(|sample| sample.usage.reserved_bytes).collect(),
     }
 }
 

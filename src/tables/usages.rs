@@ -24,29 +24,22 @@ struct Counters<'a, F> {
     visit: F,
 }
 
-impl<F: FnMut(Moment, Usage)> Tally for Counters<'_, F> {
+impl<'a, F: FnMut(Moment, Usage)> Tally<'a> for Counters<'a, F> {
+    #[inline]
+    fn totals(&mut self) -> Option<&mut Totals<'a>> {
+        Some(&mut self.totals)
+    }
+
     fn alloc(&mut self, row: usize) {
         self.totals.alloc(row);
         let bytes = self.history.allocations.requested_bytes[row];
         self.requested_bytes = self.requested_bytes.saturating_add(bytes);
     }
 
-    fn free(&mut self, row: usize) {
-        self.totals.free(row);
-    }
-
     fn complete(&mut self, row: usize) {
         self.totals.complete(row);
         let bytes = self.history.allocations.requested_bytes[row];
         self.requested_bytes = self.requested_bytes.saturating_sub(bytes);
-    }
-
-    fn hold(&mut self, range: usize) {
-        self.totals.hold(range);
-    }
-
-    fn release(&mut self, range: usize) {
-        self.totals.release(range);
     }
 
     fn arrive(&mut self, moment: Moment) {

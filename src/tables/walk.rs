@@ -7,17 +7,53 @@
 use crate::rebuild::{Allocations, History, Moment, NONE, Usage};
 
 /// What wants to be told about every change. Rows are rows of the history's tables.
-pub(super) trait Tally {
+///
+/// What a tally does not take itself goes to its totals, if it has some.
+pub(super) trait Tally<'h> {
+    /// The totals that are to be kept up to date.
+    #[inline]
+    fn totals(&mut self) -> Option<&mut Totals<'h>> {
+        None
+    }
+
     /// Allocation `row` becomes allocated and active.
-    fn alloc(&mut self, row: usize);
+    #[inline]
+    fn alloc(&mut self, row: usize) {
+        if let Some(totals) = self.totals() {
+            totals.alloc(row);
+        }
+    }
+
     /// Allocation `row` is no longer allocated.
-    fn free(&mut self, row: usize);
+    #[inline]
+    fn free(&mut self, row: usize) {
+        if let Some(totals) = self.totals() {
+            totals.free(row);
+        }
+    }
+
     /// Allocation `row` is no longer active.
-    fn complete(&mut self, row: usize);
+    #[inline]
+    fn complete(&mut self, row: usize) {
+        if let Some(totals) = self.totals() {
+            totals.complete(row);
+        }
+    }
+
     /// Segment range `range` is held from now on.
-    fn hold(&mut self, _range: usize) {}
+    fn hold(&mut self, range: usize) {
+        if let Some(totals) = self.totals() {
+            totals.hold(range);
+        }
+    }
+
     /// Segment range `range` is no longer held.
-    fn release(&mut self, _range: usize) {}
+    fn release(&mut self, range: usize) {
+        if let Some(totals) = self.totals() {
+            totals.release(range);
+        }
+    }
+
     /// Everything up to `moment` has been told.
     fn arrive(&mut self, moment: Moment);
 }
@@ -75,7 +111,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Tells `tally` all that happens, from before the first event to after the last.
-    pub(super) fn run(&self, tally: &mut impl Tally) {
+    pub(super) fn run<'t>(&self, tally: &mut impl Tally<'t>) {
         let allocations = &self.history.allocations;
         let mut edges = self.edges.as_slice();
         pass_edges(&mut edges, Moment(0), tally);
@@ -131,7 +167,7 @@ fn edges(history: &History) -> Vec<Edge> {
     edges
 }
 
-fn pass_edges(edges: &mut &[Edge], moment: Moment, tally: &mut impl Tally) {
+fn pass_edges<'t>(edges: &mut &[Edge], moment: Moment, tally: &mut impl Tally<'t>) {
     while let Some((edge, rest)) = edges.split_first().filter(|(edge, _)| edge.moment <= moment) {
         if edge.begins {
             tally.hold(edge.range as usize);
@@ -143,7 +179,7 @@ fn pass_edges(edges: &mut &[Edge], moment: Moment, tally: &mut impl Tally) {
 }
 
 #[inline]
-fn leave(allocations: &Allocations, row: usize, event: u32, tally: &mut impl Tally) {
+fn leave<'t>(allocations: &Allocations, row: usize, event: u32, tally: &mut impl Tally<'t>) {
     let completed = allocations.free_completed_events[row];
     let requested = allocations.free_requested_events[row];
     if requested.min(completed) == event && !allocations.is_initially_pending(row) {
@@ -329,21 +365,9 @@ mod tests {
 
     struct Check<'a>(&'a History, Totals<'a>, u64);
 
-    impl Tally for Check<'_> {
-        fn alloc(&mut self, row: usize) {
-            self.1.alloc(row);
-        }
-        fn free(&mut self, row: usize) {
-            self.1.free(row);
-        }
-        fn complete(&mut self, row: usize) {
-            self.1.complete(row);
-        }
-        fn hold(&mut self, range: usize) {
-            self.1.hold(range);
-        }
-        fn release(&mut self, range: usize) {
-            self.1.release(range);
+    impl<'a> Tally<'a> for Check<'a> {
+        fn totals(&mut self) -> Option<&mut Totals<'a>> {
+            Some(&mut self.1)
         }
         fn arrive(&mut self, moment: Moment) {
             assert_eq!(moment, Moment(self.2), "moments come one by one");

@@ -44,7 +44,12 @@ impl Recount<'_> {
     }
 }
 
-impl Tally for Recount<'_> {
+impl<'a> Tally<'a> for Recount<'a> {
+    #[inline]
+    fn totals(&mut self) -> Option<&mut Totals<'a>> {
+        Some(&mut self.totals)
+    }
+
     fn alloc(&mut self, row: usize) {
         self.totals.alloc(row);
         self.change(row, u64::saturating_add);
@@ -53,10 +58,6 @@ impl Tally for Recount<'_> {
     fn free(&mut self, row: usize) {
         self.totals.free(row);
         self.change(row, u64::saturating_sub);
-    }
-
-    fn complete(&mut self, row: usize) {
-        self.totals.complete(row);
     }
 
     fn arrive(&mut self, moment: Moment) {

@@ -76,6 +76,10 @@ class Trace:
         count, rows = facts["count"], self.events.setdefault(facts["device"], [])
         assert facts["first"] == len(rows)
         columns = {name: column(raw, count) for name, raw in payload.items()}
+        # Readers count a file by these facts alone.
+        assert facts["actions"] == [columns["action"].count(code) for code in range(max(columns["action"]) + 1)]
+        times = [time for time in columns.get("time", ()) if time != -(1 << 63)]
+        assert (facts.get("start_us"), facts.get("end_us")) == ((min(times), max(times)) if times else (None, None))
         zeros = [0] * count
         names = ("action", "time", "address", "size", "stack", "user_metadata")
         rows += zip(*(columns.get(name, zeros) for name in names))

@@ -29,13 +29,14 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 /// Kinds with the words for one and for many, in the order in which they are told.
-const KINDS: [(&str, &str, &str); 10] = [
+const KINDS: [(&str, &str, &str); 11] = [
     ("impossible-value", "impossible value", "impossible values"),
     ("odd-value", "value of the wrong kind", "values of the wrong kind"),
     ("missing-key", "missing key", "missing keys"),
     ("missing-table", "missing table", "missing tables"),
     ("no-segments", "missing final state", "missing final states"),
     ("unknown-id", "reference that leads nowhere", "references that lead nowhere"),
+    ("wrong-fact", "chunk whose facts contradict it", "chunks whose facts contradict them"),
     ("unknown-key", "unknown key", "unknown keys"),
     ("unknown-action", "event of an unknown action", "events of unknown actions"),
     ("unknown-chunk", "unknown chunk", "unknown chunks"),

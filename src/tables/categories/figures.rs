@@ -91,7 +91,7 @@ struct Meter<'a> {
     grown: Option<usize>,
 }
 
-impl Tally for Meter<'_> {
+impl<'a> Tally<'a> for Meter<'a> {
     #[inline]
     fn alloc(&mut self, row: usize) {
         let category = self.categories.of(row) as usize;
@@ -109,8 +109,6 @@ impl Tally for Meter<'_> {
         let category = self.categories.of(row) as usize;
         self.live[category] = self.live[category].saturating_sub(self.history.allocations.block_bytes[row]);
     }
-
-    fn complete(&mut self, _row: usize) {}
 
     #[inline]
     fn arrive(&mut self, moment: Moment) {

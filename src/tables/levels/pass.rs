@@ -80,7 +80,12 @@ impl Meter<'_> {
     }
 }
 
-impl Tally for Meter<'_> {
+impl<'a> Tally<'a> for Meter<'a> {
+    #[inline]
+    fn totals(&mut self) -> Option<&mut Totals<'a>> {
+        Some(&mut self.totals)
+    }
+
     #[inline]
     fn alloc(&mut self, row: usize) {
         self.totals.alloc(row);
@@ -100,19 +105,6 @@ impl Tally for Meter<'_> {
         for place in unpacked(self.places[row]) {
             self.held[place] = self.held[place].saturating_sub(bytes);
         }
-    }
-
-    #[inline]
-    fn complete(&mut self, row: usize) {
-        self.totals.complete(row);
-    }
-
-    fn hold(&mut self, range: usize) {
-        self.totals.hold(range);
-    }
-
-    fn release(&mut self, range: usize) {
-        self.totals.release(range);
     }
 
     #[inline]

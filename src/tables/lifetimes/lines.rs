@@ -120,7 +120,7 @@ impl OwnPeak<'_> {
     }
 }
 
-impl Tally for OwnPeak<'_> {
+impl<'a> Tally<'a> for OwnPeak<'a> {
     fn alloc(&mut self, row: usize) {
         self.held = self.held.saturating_add(self.bytes(row));
     }
@@ -128,8 +128,6 @@ impl Tally for OwnPeak<'_> {
     fn free(&mut self, row: usize) {
         self.held = self.held.saturating_sub(self.bytes(row));
     }
-
-    fn complete(&mut self, _row: usize) {}
 
     fn arrive(&mut self, _moment: Moment) {
         self.highest = self.highest.max(self.held);

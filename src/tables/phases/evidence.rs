@@ -6,6 +6,7 @@
 use crate::model::{FrameId, Trace};
 
 use super::super::StackFacts;
+use super::super::maker_frames::is_handle_pool;
 use super::super::user_code::torch_path;
 
 /// What a stack says of its moment.
@@ -163,13 +164,11 @@ fn of_optimizer(function: &str) -> u16 {
 
 /// What native frames say, which a recording with `stacks="all"` has.
 fn native(file: &str, function: &str) -> u16 {
-    const POOLS: [&str; 4] = ["HandlePool", "BlasHandle", "BlasLtWorkspace", "WorkspaceForHandle"];
     if function.contains("autograd::Engine") || function.contains("autograd::python::PythonEngine") {
         return ENGINE;
     }
-    let is_pool = |text: &str| POOLS.iter().any(|part| text.contains(part));
     let is_python = file.rsplit('.').next() == Some("py");
-    if !is_python && (is_pool(function) || is_pool(file)) { WORKSPACE } else { 0 }
+    if !is_python && is_handle_pool(file, function) { WORKSPACE } else { 0 }
 }
 
 #[cfg(test)]

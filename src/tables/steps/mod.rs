@@ -164,20 +164,10 @@ struct Meter<'a> {
     first: u64,
 }
 
-impl Tally for Meter<'_> {
+impl<'a> Tally<'a> for Meter<'a> {
     #[inline]
-    fn alloc(&mut self, row: usize) {
-        self.totals.alloc(row);
-    }
-
-    #[inline]
-    fn free(&mut self, row: usize) {
-        self.totals.free(row);
-    }
-
-    #[inline]
-    fn complete(&mut self, row: usize) {
-        self.totals.complete(row);
+    fn totals(&mut self) -> Option<&mut Totals<'a>> {
+        Some(&mut self.totals)
     }
 
     #[inline]

@@ -317,7 +317,7 @@ fn passing(history: &History, moment: Moment) -> Option<usize> {
     (requested && completes_next).then_some(row)
 }
 
-impl Tally for Painter<'_> {
+impl<'a> Tally<'a> for Painter<'a> {
     #[inline]
     fn alloc(&mut self, row: usize) {
         self.totals.alloc(row);

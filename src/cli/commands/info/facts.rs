@@ -20,6 +20,8 @@ pub(super) struct FileFacts {
     /// As stored, compressed or not.
     pub file_bytes: u64,
     pub complete: bool,
+    /// Chunks of events of which only the facts were read, not the events: `--verify` reads them.
+    pub unchecked_chunks: u64,
     pub events: u64,
     pub frames: u64,
     pub stacks: u64,
@@ -108,6 +110,7 @@ impl FileFacts {
             format: trace.format.name(),
             file_bytes: input.file_bytes,
             complete: trace.complete,
+            unchecked_chunks: input.outline.unchecked_chunks,
             events: input.outline.events(),
             frames: trace.frames.len() as u64,
             // Number 0 is the empty stack.

@@ -21,7 +21,7 @@ struct InfoReport {
 
 /// Runs the command.
 pub(crate) fn run(args: &InfoArgs, console: &Console) -> anyhow::Result<Status> {
-    let results = input::each_outlined(&args.traces, console, |input| FileFacts::of(&input))?;
+    let results = input::each_outlined(&args.traces, args.verify, console, |input| FileFacts::of(&input))?;
     let (good, status) = input::keep_good(results, console);
     let traces: Vec<_> = good.into_iter().map(|(_, facts)| facts).collect();
     if traces.is_empty() {

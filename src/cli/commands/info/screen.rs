@@ -14,6 +14,10 @@ pub(super) fn text(file: &FileFacts) -> String {
     let mut add = |name: &str, value: String| lines.push(format!("  {name:<12} {value}"));
     let state = if file.complete { "complete" } else { "incomplete" };
     add("format", format!("{} ({}), {state}", file.format, Bytes(file.file_bytes)));
+    if file.unchecked_chunks > 0 {
+        let chunks = plural(file.unchecked_chunks, "chunk");
+        add("not checked", format!("{chunks} of events, counted by what they state; --verify reads them"));
+    }
     add("events", format!("{} on {}", Count(file.events), plural(file.devices.len() as u64, "device")));
     add("stacks", format!("{} of {}", Count(file.stacks), plural(file.frames, "frame")));
     let marks = file.marks.iter().map(|(kind, &count)| (format!("{kind} mark"), count));
