@@ -91,6 +91,7 @@ def test_where_nothing_can_be_read_that_is_said(local, few, tmp_path):
 def test_a_program_that_was_sent_is_the_one_that_is_used(local, few, tmp_path):
     told = tmp_path / "memlab"
     told.write_text(f'#!/bin/sh\ntouch "{tmp_path}/called"\nexec "{os.environ["MEMLAB_BINARY"]}" "$@"\n')
+    told.chmod(0o755)
     memlab.spark.ship(local, told)
     with memlab.spark.analyze(local, few / "rank0.pickle.gz", tables=["trace"]) as result:
         assert result.trace.count() == 1
@@ -125,3 +126,27 @@ def test_names_from_stores_lead_nowhere_else():
     assert program.local_name("hdfs://node:9000/../../etc/-rank1.pkl") == "./etc/-rank1.pkl"
     assert program.local_name("file:/tmp//./rank0.pickle.gz") == "./tmp/rank0.pickle.gz"
     assert listing.literal("a[1]*") == "a\\[1\\]\\*"
+
+
+def test_files_that_spark_found_count_as_in_a_folder():
+    root = "s3a://bucket/runs/"
+    for name, meant in (
+        ("1/2/3/4/rank0.pickle.gz", True),
+        ("1/2/3/4/5/rank0.pickle.gz", False),
+        ("rank0.json", False),
+        ("rank0.msgpack", True),
+    ):
+        assert listing.is_meant(root + name, root) == meant, name
+    assert listing.is_meant("s3a://bucket/runs/odd.name", "s3a://bucket/runs/odd.name")
+    assert listing.is_meant("hdfs://node/user/me/runs/1/2/3/4/5/r0.pkl", "runs/*")
+
+
+def test_local_paths_are_opened_and_others_left_to_spark(tmp_path):
+    here = tmp_path / "a"
+    here.mkdir()
+    assert listing.choose([here, tmp_path / "missing.pickle"], "auto")[1]
+    assert listing.choose("file:/nowhere", "auto")[1]
+    assert not listing.choose("s3a://bucket/run", "auto")[1]
+    assert not listing.choose("only/in/hdfs", "auto")[1]
+    with pytest.raises(ValueError, match="two calls"):
+        listing.choose([here, "s3a://bucket/run"], "auto")

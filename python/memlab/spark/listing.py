@@ -25,7 +25,7 @@ def choose(paths, read):
     if read != "auto":
         return paths, read == "shared"
     # A path without a scheme may be of Spark's default file system, `hdfs:` on many clusters: what is here is local.
-    schemes = [_SCHEME.match(path) for path in paths]
+    schemes = [None if os.path.exists(path) else _SCHEME.match(path) for path in paths]
     is_here = any(os.path.exists(path) for path, scheme in zip(paths, schemes) if scheme is None)
     local = {scheme.group(1).lower() == "file" if scheme else is_here for scheme in schemes}
     if len(local) > 1:
@@ -82,26 +82,27 @@ def through_spark(spark, paths):
         reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
         rows = reader.load(path).select("path", "length").collect()
         rows = sorted((row.path.split("/"), row.path, row.length) for row in rows)
-        if len(rows) == 1 and rows[0][1].split(":", 1)[-1].lstrip("/") == path.split(":", 1)[-1].lstrip("/"):
-            files.append(rows[0][1:])
-            continue
-        # No file stands above the folder that was named; with a pattern, the depth counts from the shallowest.
-        highest = min((len(parts) for parts, *_ in rows), default=0)
-        root = len([part for part in path.rstrip("/").split("/")]) + 1 if not is_pattern(path) else highest
-        root = min(root, highest)
-        found = [
-            (name, length)
-            for parts, name, length in rows
-            if parts[-1].endswith(ENDINGS) and len(parts) - root <= DEEPEST
-        ]
+        found = [(name, length) for _, name, length in rows if is_meant(name, path)]
         if not found:
             raise _nothing(path)
         files += found
     return files
 
 
-def is_pattern(path):
-    return any(sign in path for sign in "*?[{")
+def is_meant(name, path):
+    """Whether the file `name`, which Spark found below `path`, is a recording, or is what `path` names itself."""
+    root = without_store(path).rstrip("/")
+    behind = without_store(name).partition(root + "/")
+    if without_store(name) == root:
+        return True
+    # Of a pattern it is not known where the folder ends: there is no deepest one.
+    depth = behind[2].count("/") if behind[1] else 0
+    return name.endswith(ENDINGS) and depth <= DEEPEST
+
+
+def without_store(uri):
+    """The path of a URI, without its scheme and host."""
+    return re.sub(r"^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?", "", uri)
 
 
 def literal(path):

@@ -7,12 +7,12 @@ Owns where the program is found, how it is called and what its words mean. Runs 
 import json
 import os
 import random
-import re
 import signal
 import subprocess
 import tempfile
 
 from .. import _binary
+from .listing import without_store
 
 SHIPPED = "memlab-program"
 
@@ -87,6 +87,5 @@ def _error(said, code):
 
 def local_name(uri):
     """A relative path that tells rank and job as `uri` does, and leads nowhere else."""
-    path = re.sub(r"^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?", "", uri)
-    parts = [part for part in path.replace("\0", "_").split("/") if part not in ("", ".", "..")]
+    parts = [part for part in without_store(uri).replace("\0", "_").split("/") if part not in ("", ".", "..")]
     return os.path.join(".", *parts[-4:])

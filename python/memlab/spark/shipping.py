@@ -3,6 +3,7 @@
 Owns what is sent: this package as a zip, and the program. Executors still need PyArrow.
 """
 
+import atexit
 import os
 import shutil
 import tempfile
@@ -21,14 +22,16 @@ def ship(spark, binary=None):
     program = binary or _binary.find()
     if program is None or not os.path.isfile(program):
         raise FileNotFoundError(f"there is no memlab program to send ({program}): install the wheel, or name binary=")
-    with tempfile.TemporaryDirectory(prefix="memlab-ship-") as folder:
-        # Spark names what it sends after the file.
-        copy = os.path.join(folder, SHIPPED)
-        shutil.copyfile(program, copy)
-        spark.sparkContext.addFile(copy)
-        archive = os.path.join(folder, "memlab-package.zip")
-        _zip(archive)
-        spark.sparkContext.addPyFile(archive)
+    # Spark reads these files again whenever an executor comes, so they stay until this process ends.
+    folder = tempfile.mkdtemp(prefix="memlab-ship-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    # Spark names what it sends after the file.
+    copy = os.path.join(folder, SHIPPED)
+    shutil.copy(program, copy)
+    spark.sparkContext.addFile(copy)
+    archive = os.path.join(folder, "memlab-package.zip")
+    _zip(archive)
+    spark.sparkContext.addPyFile(archive)
 
 
 def _zip(target):
