@@ -153,4 +153,5 @@ def main():
     sys.exit(any(value >= most for _, value, most, _ in bars))
 
 
-main()
+if __name__ == "__main__":
+    main()
