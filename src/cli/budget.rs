@@ -1,17 +1,24 @@
 //! How much memory the files of a call may take that are analysed at one time.
 //!
 //! Owns the estimate of each file, the default, and who may begin. An estimate is made from the file alone, before it
-//! is read; a file that is larger than the whole budget is analysed alone rather than not at all.
+//! is read; a trace that is larger than the whole budget is read in pieces, a snapshot is analysed alone rather than not
+//! at all.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 use std::sync::{Condvar, Mutex, PoisonError};
 
+use crate::analysis::Room;
 use crate::format::stated_events;
 
 /// Bytes per event of a trace: 66 on `big` and on ten million generated events, 85 on `big` with its page.
 const EVENT_BYTES: u64 = 85;
+/// Bytes per event of a piece: its columns, those of its history, and what is summed over it.
+const PIECE_EVENT_BYTES: u64 = 256;
+/// Events of a piece: fewer make more work of what is live between two of them, more are no faster.
+const FEWEST_IN_PIECE: usize = 1 << 14;
+const MOST_IN_PIECE: usize = 1 << 20;
 /// Where a trace does not say its events: as many bytes for each of the file, which holds two bytes an event or more.
 const TRACE_FACTOR: u64 = 60;
 /// Times the length of a snapshot, unpacked: 1.5 to 1.8 on `big`.
@@ -38,6 +45,14 @@ impl Budget {
     /// What was asked for, else half of what is available.
     pub(crate) fn new(asked: Option<u64>) -> Self {
         Self { bytes: asked.unwrap_or_else(|| available() / 2), is_asked: asked.is_some() }
+    }
+
+    /// How much of a recording that does not fit may be in memory: a part for the piece in work, which takes more than
+    /// its events do, and a part for the last events, which are analysed together.
+    pub(crate) fn room(&self) -> Room {
+        let events = |bytes: u64, each: u64| usize::try_from(bytes / each).unwrap_or(usize::MAX);
+        let piece_events = events(self.bytes / 4, PIECE_EVENT_BYTES).clamp(FEWEST_IN_PIECE, MOST_IN_PIECE);
+        Room { piece_events, last_events: events(self.bytes / 2, EVENT_BYTES) }
     }
 
     /// Does `work` on each place of `costs`, several at a time as far as the budget goes and at most as many as rayon's

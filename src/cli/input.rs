@@ -16,7 +16,8 @@ use super::budget::{self, Budget};
 use super::console::{Console, shown};
 use super::failure::refuse;
 use super::progress::Progress;
-use crate::analysis;
+use crate::analysis::{self, Room};
+use crate::format::Recording;
 use crate::import::{self, ReadOptions};
 use crate::model::{DeviceId, Outline, Trace};
 use crate::report::escape::terminal;
@@ -93,8 +94,19 @@ fn each_read<T: Send>(
     Ok(noted(results, console))
 }
 
+/// A trace whose events are still packed, as they would not fit.
+pub(crate) struct Packed<'a> {
+    /// Path as given.
+    pub label: String,
+    /// What is in it.
+    pub recording: Recording<'a>,
+    /// How much of it may be in memory.
+    pub room: Room,
+}
+
 /// Reads every path and does `work` on it, told its place among `paths`; results are in their order. No more files are
-/// in memory at a time than `budget` allows.
+/// in memory at a time than `budget` allows. A trace that alone is too large for it is handed to `in_pieces`, where
+/// there is one.
 ///
 /// # Errors
 /// Those of [`each`]. `work` says itself what it failed to do.
@@ -103,28 +115,57 @@ pub(crate) fn within<T: Send>(
     budget: &Budget,
     console: &Console,
     work: impl Fn(usize, Input) -> anyhow::Result<T> + Sync,
+    in_pieces: Option<&(dyn Fn(usize, Packed<'_>) -> anyhow::Result<T> + Sync)>,
 ) -> anyhow::Result<Vec<anyhow::Result<T>>> {
     check_standard_input(paths)?;
     let costs: Vec<u64> = paths.iter().map(|path| budget::cost(path)).collect();
-    for (path, &cost) in paths.iter().zip(&costs) {
-        if cost > budget.bytes && (paths.len() > 1 || budget.is_asked) {
-            let (cost, bytes) = (Bytes(cost), Bytes(budget.bytes));
-            let text = format!("takes about {cost}, more than the budget of {bytes}: it is analyzed alone");
-            console.warning(&path.display().to_string(), &text, 1);
-        }
+    let is_too_large: Vec<bool> = costs.iter().map(|&cost| cost > budget.bytes).collect();
+    let goes_in_pieces =
+        |place: usize| in_pieces.filter(|_| is_too_large[place] && import::is_recording(&paths[place]));
+    for place in (0..paths.len()).filter(|&place| is_too_large[place]) {
+        let how = match goes_in_pieces(place) {
+            Some(_) => "read in pieces",
+            None if paths.len() > 1 || budget.is_asked => "analyzed alone",
+            None => continue,
+        };
+        let (cost, bytes) = (Bytes(costs[place]), Bytes(budget.bytes));
+        let text = format!("takes about {cost}, more than the budget of {bytes}: it is {how}");
+        console.warning(&paths[place].display().to_string(), &text, 1);
     }
     let progress = console.progress();
     progress.expect_files(paths.len());
     let results = budget.run(&costs, |place| {
-        let result = read(&paths[place], &progress).and_then(|input| {
-            let note = input.read_note();
-            Ok((work(place, input)?, note))
-        });
+        let path = &paths[place];
+        let result = match goes_in_pieces(place) {
+            Some(work) => packed(path, budget.room(), |packed| work(place, packed)),
+            None => read(path, &progress).and_then(|input| {
+                let note = input.read_note();
+                Ok((work(place, input)?, note))
+            }),
+        };
         progress.file_done();
         result
     });
     drop(progress);
     Ok(noted(results, console))
+}
+
+/// What `work` makes of the trace at `path` in pieces, and what to say of it.
+fn packed<T>(
+    path: &Path,
+    room: Room,
+    work: impl FnOnce(Packed<'_>) -> anyhow::Result<T>,
+) -> anyhow::Result<(T, String)> {
+    let (label, began) = (path.display().to_string(), Instant::now());
+    let opened = import::with_recording(path, &ReadOptions::default(), |recording| {
+        work(Packed { label: label.clone(), recording, room })
+    });
+    let result = opened.with_context(|| format!("failed to read {}", shown(path)))?;
+    let note = format!("Read {label} in pieces of {} events in {:.1?}", Count(room.piece_events as u64), began.elapsed());
+    match result {
+        Some(result) => Ok((result?, note)),
+        None => Err(refuse(format!("{} is no trace any more", shown(path)), "was it written to meanwhile?")),
+    }
 }
 
 /// What `work` makes of the file at `path`, and how reading it went.

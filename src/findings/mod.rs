@@ -39,4 +39,4 @@ pub use oom::{
 };
 pub use page::{index, looked_for, page, parts};
 pub use rule::{Check, Guide, RULES, Rule, of_device, of_ranks, of_trace, rule};
-pub use scene::{JudgedOom, Scene, SettingHelp, States};
+pub use scene::{JudgedOom, Scene, SettingHelp, States, line_bytes};

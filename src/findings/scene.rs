@@ -244,13 +244,19 @@ impl Scene<'_> {
     }
 
     fn named(&self, key: &GroupKey, bytes: u64) -> Option<LineBytes> {
-        Some(LineBytes {
-            file: key.module.clone().or_else(|| key.file(self.trace).map(str::to_owned))?,
-            line: key.line.unwrap_or(0),
-            function: key.function(self.trace).unwrap_or_default().to_owned(),
-            bytes,
-        })
+        line_bytes(self.trace, key, bytes)
     }
+}
+
+/// The line that `key` stands for, with `bytes`; `None` when it has no name.
+#[must_use]
+pub fn line_bytes(trace: &Trace, key: &GroupKey, bytes: u64) -> Option<LineBytes> {
+    Some(LineBytes {
+        file: key.module.clone().or_else(|| key.file(trace).map(str::to_owned))?,
+        line: key.line.unwrap_or(0),
+        function: key.function(trace).unwrap_or_default().to_owned(),
+        bytes,
+    })
 }
 
 #[cfg(test)]

@@ -75,6 +75,15 @@ pub fn outline_path(path: &Path, options: &ReadOptions, progress: &Progress<'_>)
     Ok(outline)
 }
 
+/// Whether `path` is a file that [`with_recording`] can open, by its first bytes.
+#[must_use]
+pub fn is_recording(path: &Path) -> bool {
+    use std::io::Read as _;
+    let mut start = Vec::new();
+    let file = std::fs::File::open(path).ok().filter(|file| file.metadata().is_ok_and(|facts| facts.is_file()));
+    file.is_some_and(|file| file.take(16).read_to_end(&mut start).is_ok() && format::is_trace(&start))
+}
+
 /// Gives `work` the trace in file `path` with its events still packed, to be read in pieces. `None` when there is none
 /// that can be: a snapshot has to be parsed as a whole, and what is packed itself, or comes from a pipe, is in memory anyway.
 ///

@@ -12,10 +12,11 @@ mod whole;
 
 use crate::error::{Error, Result};
 use crate::format::Recording;
-use crate::model::{DeviceId, DeviceTrace, Warnings};
+use crate::model::{DeviceId, DeviceTrace, Trace, Warnings};
+use crate::report::RankRow;
 use crate::units::Count;
 
-use super::{Analysis, Options, analyze_file, recorded, rows};
+use super::{Analysis, Options, analyze_file, ranks, recorded, rows};
 use whole::Whole;
 
 /// How much of a recording may be in memory at a time.
@@ -63,6 +64,7 @@ pub fn analyze_recording(
     let complete = recorded::is_whole(&trace, &mut warnings) && trace.complete;
     analysis.report.complete = complete && wholes.iter().all(Whole::has_all_allocations);
     analysis.report.events = wholes.iter().map(|whole| whole.events).sum();
+    let times: Vec<_> = wholes.iter().map(|whole| (whole.device, whole.times_us)).collect();
     for (place, whole) in wholes.into_iter().enumerate() {
         warnings.merge(whole.warnings.clone());
         say_what_is_of_the_last(&trace.devices, &whole, &mut warnings);
@@ -74,7 +76,28 @@ pub fn analyze_recording(
         }
     }
     analysis.report.warnings = warnings.iter().map(rows::warning).collect();
+    if options.several_files {
+        analysis.row = Some(row_of(&trace, &analysis, &times, options.with_pictures));
+    }
     Ok(analysis)
+}
+
+/// The row among other files.
+fn row_of(
+    trace: &Trace,
+    analysis: &Analysis,
+    times: &[(DeviceId, [Option<i64>; 2])],
+    with_pictures: bool,
+) -> RankRow {
+    let devices = analysis.report.devices.iter().zip(times).filter(|_| with_pictures);
+    let curves = devices.map(|(device, (_, [first_us, _]))| ranks::course_of(&device.timeline, *first_us));
+    let facts = &analysis.facts;
+    let mut row = ranks::row(trace, &analysis.report, &facts.devices, curves.collect(), facts.rank);
+    let known = times.iter().find(|(device, _)| device.0 == row.device);
+    if let (Some(oom), Some((_, [_, oom_us]))) = (&mut row.oom, known) {
+        oom.time_us = *oom_us;
+    }
+    row
 }
 
 /// Tells where findings begin to look, unless they saw everything.

@@ -3,9 +3,9 @@
 //! Owns the sums over pieces. Rows are made by the same functions as for a recording in one piece.
 
 use crate::analysis::pictures::Ranks;
-use crate::analysis::{Options, recorded, rows};
+use crate::analysis::{Options, ranks, recorded, rows};
 use crate::error::Result;
-use crate::findings::{self, DeviceFacts, Failure};
+use crate::findings::{self, DeviceFacts, Failure, LineBytes};
 use crate::model::{DeviceId, DeviceTrace, Sample, Trace, Warnings};
 use crate::rebuild::{History, Moment, NONE, OomEvent, Peak, Peaks, State, Usage};
 use crate::report::{
@@ -61,6 +61,8 @@ pub(super) struct Gathered<'a> {
     at_oom: Option<Kept>,
     at_end: Option<Kept>,
     failures: Vec<Failure>,
+    /// Time of the first event, and of the first failed request.
+    times_us: [Option<i64>; 2],
     is_state_known: bool,
     lines: LinesOfPieces,
     streams: MainStream,
@@ -83,6 +85,7 @@ impl<'a> Gathered<'a> {
             at_oom: None,
             at_end: None,
             failures: Vec::new(),
+            times_us: [None; 2],
             is_state_known: false,
             lines: LinesOfPieces::default(),
             streams: MainStream::default(),
@@ -118,6 +121,7 @@ impl<'a> Gathered<'a> {
         if let Some(oom) = history.ooms.last() {
             self.at_oom = Some(Kept::of(history, Moment(oom.event), grouping)?);
             let mut failures = findings::failures(trace, piece, history, &history.ooms);
+            self.times_us[1] = self.times_us[1].or_else(|| ranks::unix_time(&piece.events, history.ooms[0].event));
             failures.iter_mut().for_each(|failure| failure.oom.event += history.first_event);
             self.failures.extend(failures);
         }
@@ -133,6 +137,7 @@ impl<'a> Gathered<'a> {
     fn begin(&mut self, piece: &DeviceTrace, history: &History) {
         self.history = crate::analysis::device::beginning(history);
         self.initial = history.initial;
+        self.times_us[0] = ranks::unix_time(&piece.events, 0);
         let from_the_start = history.from_the_start;
         self.is_state_known = piece.segments.is_some() || from_the_start;
     }
@@ -173,7 +178,13 @@ impl<'a> Gathered<'a> {
             recorded::warn_of_check(self.device.0, check, &mut warnings);
         }
         let top = options.top;
+        let at_peak = |entry: &tables::LineEntry| {
+            let (key, bytes) = (grouping.keys.get(entry.group as usize)?, entry.figures.held_at_peak_bytes);
+            findings::line_bytes(trace, key, bytes).filter(|_| bytes > 0)
+        };
         let mut whole = Whole {
+            lines_at_peak: table.entries.iter().filter_map(at_peak).collect(),
+            times_us: self.times_us,
             device: self.device,
             events: self.events,
             allocations: self.allocations,
@@ -227,6 +238,10 @@ pub(super) struct Whole {
     fragmentation: FragmentationRow,
     lines: Vec<LineRow>,
     lines_left_out: u64,
+    /// What each line held when allocated bytes peaked, most first.
+    lines_at_peak: Vec<LineBytes>,
+    /// Time of the first event, and of the first failed request.
+    pub(super) times_us: [Option<i64>; 2],
     unattributed: LineFigures,
     ooms: Vec<OomRow>,
     pools: Vec<PoolRow>,
@@ -261,6 +276,11 @@ impl Whole {
         facts.peaks = self.peaks;
         facts.end = self.end;
         facts.from_the_start = self.history.from_the_start;
+        facts.lines_at_peak.clone_from(&self.lines_at_peak);
+        if let Some(steps) = &self.steps {
+            facts.step_peaks = steps.rows.iter().map(|step| step.peak_allocated.bytes).collect();
+            facts.step_ends = steps.rows.iter().map(|step| step.end_allocated_bytes).collect();
+        }
         facts.warnings = self.warnings.clone();
     }
 

@@ -11,7 +11,7 @@ use crate::analysis::{self, Analysis, Compared, Kept, Options};
 use crate::cli::args::AnalyzeArgs;
 use crate::cli::budget::Budget;
 use crate::cli::console::Console;
-use crate::cli::input::{self, Input};
+use crate::cli::input::{self, Input, Packed};
 use crate::cli::{Status, names, recordings};
 use crate::report::{self, FindingRow, RanksReport, Style, TraceReport};
 
@@ -97,11 +97,26 @@ impl Work<'_> {
         }
         input::require_device(&input.trace, self.options.device)?;
         input::require_window(&input.trace, &self.options)?;
-        let mut analysis = analysis::analyze_file(&input.label, &input.trace, &self.options)?;
+        let analysis = analysis::analyze_file(&input.label, &input.trace, &self.options)?;
+        Ok(self.named(place, analysis))
+    }
+
+    /// As [`Work::analyze`], in pieces.
+    fn analyze_packed(&self, place: usize, packed: Packed<'_>) -> anyhow::Result<Analysis> {
+        let Packed { label, recording, room } = packed;
+        let refusing = || {
+            input::require_device(recording.trace(), self.options.device)?;
+            Ok(analysis::analyze_recording(&label, recording, &self.options, room)?)
+        };
+        let analysis: anyhow::Result<Analysis> = refusing();
+        Ok(self.named(place, analysis.with_context(|| format!("failed to analyze {label}"))?))
+    }
+
+    fn named(&self, place: usize, mut analysis: Analysis) -> Analysis {
         if let Some(rank) = self.named.as_ref().and_then(|named| named.get(place)) {
             analysis.name_rank(*rank);
         }
-        Ok(analysis)
+        analysis
     }
 }
 
@@ -113,12 +128,16 @@ fn analyzed(
     console: &Console,
 ) -> anyhow::Result<(Vec<(usize, Done)>, Status)> {
     let budget = Budget::new(work.args.memory_budget.map(|bytes| bytes.0));
-    let results = input::within(paths, &budget, console, |place, input| {
+    let whole = |place: usize, input: Input| {
         let analysis = work.analyze(place, &input)?;
         // The events are no longer needed where the report is drawn.
         drop(input);
         Ok(sink.take(place, analysis))
-    })?;
+    };
+    let in_pieces = |place: usize, packed: Packed<'_>| Ok(sink.take(place, work.analyze_packed(place, packed)?));
+    // A part of the events is read as a part, or needs them all.
+    let may_be_pieces = work.options.window.is_none();
+    let results = input::within(paths, &budget, console, whole, may_be_pieces.then_some(&in_pieces))?;
     Ok(input::keep_good(results, console))
 }
 
