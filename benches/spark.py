@@ -48,7 +48,7 @@ def differences(ours, theirs, tables):
     found = []
     for table in tables:
         rows = [f"FROM read_parquet('{of}/job=*/rank=*/{table}.parquet', hive_partitioning = true)" for of in (ours, theirs)]
-        sums = [database.sql(f"SELECT count(*), sum(hash(t)::HUGEINT) FROM ({of}) t").fetchone() for of in rows]
+        sums = [database.sql(f"SELECT count(*), sum(hash(t)::HUGEINT) FROM ({of}) t").fetchall()[0] for of in rows]
         found += [table] if sums[0] != sums[1] or not sums[0][0] else []
     return found
 
@@ -65,7 +65,7 @@ def sums_differ(result, dataset, tables):
         (ours,) = frame.agg(f.count(f.lit(1)).cast("string"), *sums).collect()
         sums = ", ".join(f"coalesce(sum({name}::HUGEINT), 0)::VARCHAR" for name in names)
         rows = f"read_parquet('{dataset}/job=*/rank=*/{table}.parquet', hive_partitioning = true)"
-        theirs = database.sql(f"SELECT count(*)::VARCHAR, {sums} FROM {rows}").fetchone()
+        theirs = database.sql(f"SELECT count(*)::VARCHAR, {sums} FROM {rows}").fetchall()[0]
         found += [table] if tuple(ours) != theirs else []
     return found
 

@@ -28,5 +28,5 @@ venv=${SPARK_VENV:-$scratch/venv}
 MEMLAB_BINARY=$(realpath "$memlab")
 export MEMLAB_BINARY PYTHONPATH="$root/python" PYTHONDONTWRITEBYTECODE=1 SPARK_LOCAL_IP=127.0.0.1
 cd "$scratch"
-"$venv/bin/python" -m pytest -q -p no:cacheprovider --rootdir "$root" --basetemp "$scratch/pytest" \
+"$venv/bin/python" -m pytest -q -W ignore::DeprecationWarning -p no:cacheprovider --rootdir "$root" --basetemp "$scratch/pytest" \
     "$root/tests/spark" "$@"
