@@ -76,7 +76,7 @@ def main():
             if what == "info":
                 infos[events] = run.cpu
     bars = [("%d events: peak GiB" % events, peak / 2**30, "<", 8) for events, peak in peaks.items()]
-    bars += [("%d events: info, CPU seconds" % events, cpu, "<", 1) for events, cpu in infos.items()]
+    bars += [("%d events: info, CPU seconds" % events, cpu, "<", 0.1) for events, cpu in infos.items()]
     base = rates.get(10_000_000)
     for events, rate in rates.items():
         if base and events > 10_000_000:

@@ -130,7 +130,9 @@ fn stating(actions: &[u64], times: Option<(i64, i64)>) -> Vec<u8> {
     }
     let packer = facts.key("actions");
     packer.array(actions.len());
-    actions.iter().for_each(|&events| _ = packer.uint(events));
+    for &events in actions {
+        packer.uint(events);
+    }
     pack_offset(payload.key("action"), &[0, 0], 1);
     pack_delta(payload.key("time"), &[5, 9]);
     let chunk = pack(Kind::Events, &facts.into_bytes(), &payload.into_payload(), Codec::None, 0);
