@@ -179,7 +179,9 @@ fn severity(name: &str) -> Severity {
 
 fn counted(report: &TraceReport) -> SeverityCounts {
     let mut counts = SeverityCounts::default();
-    report.findings.iter().for_each(|finding| add_to(&mut counts, finding));
+    for finding in &report.findings {
+        add_to(&mut counts, finding);
+    }
     counts
 }
 
