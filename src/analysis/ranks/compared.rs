@@ -115,7 +115,7 @@ pub fn compared(files: Vec<Kept>, failed: &[String]) -> Compared {
         .map(|((row, facts), findings)| Some(Rank { row, facts, findings }))
         .collect();
     if groups.iter().any(|group| group.len() == count) {
-        let mut all = together(ranks.into_iter().flatten().collect(), &Side::Job);
+        let mut all = together(ranks.into_iter().flatten().collect(), Side::Job);
         all.failed_files = failed.len() as u64;
         return Compared { found, ranks: Some(all), jobs: Vec::new() };
     }
@@ -124,7 +124,7 @@ pub fn compared(files: Vec<Kept>, failed: &[String]) -> Compared {
         let job: Vec<Rank> = group.into_iter().filter_map(|place| ranks[place].take()).collect();
         let of_job: BTreeSet<String> = job.iter().map(|rank| rank.facts.folder.clone()).collect();
         let name = Name::of(&job[0].facts);
-        let mut report = together(job, &Side::Job);
+        let mut report = together(job, Side::Job);
         report.failed_files = failed.iter().filter(|path| of_job.contains(job_folder(path))).count() as u64;
         folders.extend(of_job);
         jobs.push((name, report));
@@ -132,7 +132,7 @@ pub fn compared(files: Vec<Kept>, failed: &[String]) -> Compared {
     let rest: Vec<Rank> = ranks.into_iter().flatten().collect();
     let side = if jobs.is_empty() { Side::Files } else { Side::Rest };
     let ranks = (!rest.is_empty()).then(|| {
-        let mut report = together(rest, &side);
+        let mut report = together(rest, side);
         report.failed_files = failed.iter().filter(|path| !folders.contains(job_folder(path))).count() as u64;
         report
     });
@@ -179,7 +179,9 @@ fn severity(name: &str) -> Severity {
 
 fn counted(report: &TraceReport) -> SeverityCounts {
     let mut counts = SeverityCounts::default();
-    report.findings.iter().for_each(|finding| add_to(&mut counts, finding));
+    for finding in &report.findings {
+        add_to(&mut counts, finding);
+    }
     counts
 }
 

@@ -4,7 +4,7 @@
 //! can be counted together: files and events.
 
 use crate::findings::RankFacts;
-use crate::report::{FindingRow, RankFinding, RankRow, RanksReport};
+use crate::report::{FindingRow, Four, RankFinding, RankRow, RanksReport};
 use crate::units::Count;
 
 use super::{failure, outliers, steps};
@@ -33,22 +33,23 @@ pub(super) enum Side {
 
 /// The report over `ranks`. Files of different folders that are no job are listed and not compared: they may be of
 /// different jobs.
-pub(super) fn together(ranks: Vec<Rank>, side: &Side) -> RanksReport {
+pub(super) fn together(ranks: Vec<Rank>, side: Side) -> RanksReport {
     let findings = findings(&ranks);
     let (mut rows, mut facts) = (Vec::with_capacity(ranks.len()), Vec::with_capacity(ranks.len()));
     for rank in ranks {
         rows.push(rank.row);
         facts.push(rank.facts);
     }
-    let is_one_job = *side == Side::Job;
+    let is_one_job = side == Side::Job;
     let is_list = !is_one_job && facts.iter().any(|rank| rank.folder != facts[0].folder);
     // Outliers refer to facts by place, so they are sought before the rows are sorted.
     let outliers = if is_list { Vec::new() } else { outliers::outliers(&rows, &facts) };
     let world_size = world_size(&facts);
     drop(facts);
     rows.sort_by_key(|row| (row.rank.is_none(), row.rank));
-    let (median_peak, median_deviation) = if is_list { Default::default() } else { outliers::middle(&rows) };
-    let (steps, steps_left_out) = if is_list { Default::default() } else { steps::across(&rows) };
+    let (median_peak, median_deviation) =
+        if is_list { (Four::default(), Four::default()) } else { outliers::middle(&rows) };
+    let (steps, steps_left_out) = if is_list { (Vec::new(), 0) } else { steps::across(&rows) };
     let mut report = RanksReport {
         job: None,
         ranks: rows.len() as u64,
@@ -68,7 +69,7 @@ pub(super) fn together(ranks: Vec<Rank>, side: &Side) -> RanksReport {
         steps_left_out,
         notes: Vec::new(),
     };
-    report.notes = notes(&report, *side);
+    report.notes = notes(&report, side);
     report
 }
 
@@ -162,7 +163,7 @@ mod tests {
             facts: RankFacts { world_size, ..RankFacts::default() },
             findings: Vec::new(),
         };
-        together(ranks.iter().map(rank).collect(), &side)
+        together(ranks.iter().map(rank).collect(), side)
     }
 
     #[test]
@@ -186,14 +187,11 @@ mod tests {
     #[test]
     fn files_of_different_folders_that_are_no_job_are_listed_only() {
         let rank = |folder: &str, bytes| Rank {
-            row: RankRow {
-                end: crate::report::Four { allocated_bytes: bytes, ..Default::default() },
-                ..RankRow::default()
-            },
+            row: RankRow { end: Four { allocated_bytes: bytes, ..Four::default() }, ..RankRow::default() },
             facts: RankFacts { folder: folder.to_owned(), ..RankFacts::default() },
             findings: Vec::new(),
         };
-        let report = |other: &str| together(vec![rank("a", 1), rank(other, 1 << 30)], &Side::Files);
+        let report = |other: &str| together(vec![rank("a", 1), rank(other, 1 << 30)], Side::Files);
         assert!(report("b").is_list && report("b").outliers.is_empty());
         assert!(!report("a").is_list && report("a").outliers.len() == 1);
     }

@@ -36,9 +36,10 @@ pub(super) fn headline(report: &RanksReport) -> String {
     let (lowest, highest) = (peaks().min().unwrap_or(0), peaks().max().unwrap_or(0));
     let what = if report.is_one_job { "ranks" } else { "files" };
     let job = report.job.as_ref().map(|job| format!("{job}: ")).unwrap_or_default();
-    let median = match report.is_list {
-        true => String::new(),
-        false => format!(", median {}", Bytes(report.median_peak.allocated_bytes)),
+    let median = if report.is_list {
+        String::new()
+    } else {
+        format!(", median {}", Bytes(report.median_peak.allocated_bytes))
     };
     format!(
         "{job}{} {what}, {} events: allocated peaks from {} to {}{median}",

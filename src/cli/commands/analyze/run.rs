@@ -70,7 +70,7 @@ pub(in crate::cli::commands) fn run(args: &AnalyzeArgs, console: &Console) -> an
             console.print(&short(&read, jobs.iter().chain(&ranks), console.style()))?;
         }
         (false, false) => {
-            let traces = placed.iter().filter_map(|placed| placed.report.as_ref());
+            let traces = placed.iter().filter_map(|placed| placed.report.as_deref());
             console.print(&screen(traces, jobs.iter().chain(whole), console.style()))?;
         }
     }

@@ -51,7 +51,7 @@ pub(super) struct Placed {
     /// Its JSON.
     pub(super) text: Option<Slot>,
     /// Itself, where the screen shows it.
-    pub(super) report: Option<TraceReport>,
+    pub(super) report: Option<Box<TraceReport>>,
     /// What could not be done.
     pub(super) error: Option<anyhow::Error>,
     events: u64,
@@ -103,7 +103,9 @@ impl<'a> Sink<'a> {
                 Err(error) => return Placed { error: Some(error), ..placed },
             },
         };
-        found.into_iter().for_each(|found| analysis::put_finding(&mut report, found));
+        for found in found {
+            analysis::put_finding(&mut report, found);
+        }
         self.put(place, report, &pages, overwrite)
     }
 
@@ -137,7 +139,7 @@ impl<'a> Sink<'a> {
         };
         placed.error = put().err();
         if self.texts.is_none() && self.folders.is_empty() {
-            placed.report = Some(report);
+            placed.report = Some(Box::new(report));
         }
         placed
     }
