@@ -161,7 +161,11 @@ fn packed<T>(
         work(Packed { label: label.clone(), recording, room })
     });
     let result = opened.with_context(|| format!("failed to read {}", shown(path)))?;
-    let note = format!("Read {label} in pieces of {} events in {:.1?}", Count(room.piece_events as u64), began.elapsed());
+    let note = format!(
+        "Read {label} in pieces of {} events in {:.1?}",
+        Count(room.piece_events as u64),
+        began.elapsed()
+    );
     match result {
         Some(result) => Ok((result?, note)),
         None => Err(refuse(format!("{} is no trace any more", shown(path)), "was it written to meanwhile?")),

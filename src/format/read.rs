@@ -92,7 +92,10 @@ fn outline_checked(bytes: &[u8], checksums: Checksums) -> Result<(Outline, bool)
 
 /// Reads everything but events, for which there is a plan; and the warnings that the file holds, which whoever goes on is
 /// to add.
-pub(super) fn read_but_events(bytes: &[u8], checksums: Checksums) -> Result<(Plan<'_>, Trace, Ids, Warnings)> {
+pub(super) fn read_but_events(
+    bytes: &[u8],
+    checksums: Checksums,
+) -> Result<(Plan<'_>, Trace, Ids, Warnings)> {
     if !is_trace(bytes) {
         let what = if bytes.is_empty() { "it is empty".to_owned() } else { format!("{:02x?}", start(bytes)) };
         return Err(Error::UnknownFormat { what });

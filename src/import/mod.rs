@@ -80,7 +80,8 @@ pub fn outline_path(path: &Path, options: &ReadOptions, progress: &Progress<'_>)
 pub fn is_recording(path: &Path) -> bool {
     use std::io::Read as _;
     let mut start = Vec::new();
-    let file = std::fs::File::open(path).ok().filter(|file| file.metadata().is_ok_and(|facts| facts.is_file()));
+    let file =
+        std::fs::File::open(path).ok().filter(|file| file.metadata().is_ok_and(|facts| facts.is_file()));
     file.is_some_and(|file| file.take(16).read_to_end(&mut start).is_ok() && format::is_trace(&start))
 }
 

@@ -34,6 +34,7 @@ mod page;
 mod peak;
 mod pickles;
 mod pictures;
+mod pieces;
 mod program;
 mod properties;
 mod protobuf;

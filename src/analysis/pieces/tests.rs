@@ -87,13 +87,13 @@ fn with_little_room_the_figures_stay_and_findings_are_of_the_last_events() {
         let options = Options::default();
         let whole = analyze_file("x", &trace, &options).unwrap();
         let room = Room { piece_events: 500, last_events: 1500 };
-        let pieces =
-            analyze_recording("x", Recording::open(&bytes).unwrap(), &options, room).unwrap();
+        let pieces = analyze_recording("x", Recording::open(&bytes).unwrap(), &options, room).unwrap();
         let (one, many) = (json(&whole), json(&pieces));
         for device in 0..whole.report.devices.len() {
             let (one, many) = (&one["devices"][device], &many["devices"][device]);
             for (key, value) in one.as_object().unwrap() {
-                let detected = key == "steps" && value["source"] == "detected" || many[key]["source"] == "detected";
+                let detected =
+                    key == "steps" && value["source"] == "detected" || many[key]["source"] == "detected";
                 if !OF_THE_LAST.contains(&key.as_str()) && !detected {
                     assert_eq!(value, &many[key], "{name}, device {device}, {key}");
                 }
@@ -102,7 +102,8 @@ fn with_little_room_the_figures_stay_and_findings_are_of_the_last_events() {
         let told = pieces.report.warnings.iter().find(|warning| warning.kind == "read-in-pieces").unwrap();
         assert!(told.text.contains("findings, categories"), "{}", told.text);
         assert_eq!(one["events"], many["events"]);
-        let first = |finding: &crate::report::FindingRow| finding.evidence.get("event").and_then(|at| at.as_u64());
+        let first =
+            |finding: &crate::report::FindingRow| finding.evidence.get("event").and_then(|at| at.as_u64());
         for finding in pieces.report.findings.iter().filter(|finding| finding.rule.starts_with("oom")) {
             let same = whole.report.findings.iter().find(|other| other.rule == finding.rule).unwrap();
             assert_eq!(first(finding), first(same), "{name}, {}", finding.rule);
@@ -125,14 +126,18 @@ fn the_timeline_of_pieces_has_every_extreme() {
     assert_eq!((one.x_is_time, one.x_end), (many.x_is_time, many.x_end));
     assert_eq!(one.band_names, many.band_names);
     for (place, x) in one.x.iter().enumerate() {
-        let same = (0..many.x.len()).any(|at| many.x[at] == *x && many.allocated[at] == one.allocated[place]
-            && many.reserved[at] == one.reserved[place]);
+        let same = (0..many.x.len()).any(|at| {
+            many.x[at] == *x
+                && many.allocated[at] == one.allocated[place]
+                && many.reserved[at] == one.reserved[place]
+        });
         assert!(same, "sample {place} at {x}");
     }
     assert_eq!(one.marks.len(), many.marks.len());
     for (one, many) in one.marks.iter().zip(&many.marks) {
         assert_eq!((one.x, one.kind, &one.label), (many.x, many.kind, &many.label));
     }
-    let segments = |analysis: &Analysis| format!("{:?}", analysis.report.devices[0].pictures.segments.segments);
+    let segments =
+        |analysis: &Analysis| format!("{:?}", analysis.report.devices[0].pictures.segments.segments);
     assert!(segments(&whole) == segments(&pieces), "the picture of segments differs");
 }

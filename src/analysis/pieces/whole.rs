@@ -121,7 +121,8 @@ impl<'a> Gathered<'a> {
         if let Some(oom) = history.ooms.last() {
             self.at_oom = Some(Kept::of(history, Moment(oom.event), grouping)?);
             let mut failures = findings::failures(trace, piece, history, &history.ooms);
-            self.times_us[1] = self.times_us[1].or_else(|| ranks::unix_time(&piece.events, history.ooms[0].event));
+            self.times_us[1] =
+                self.times_us[1].or_else(|| ranks::unix_time(&piece.events, history.ooms[0].event));
             failures.iter_mut().for_each(|failure| failure.oom.event += history.first_event);
             self.failures.extend(failures);
         }

@@ -134,7 +134,8 @@ fn analyzed(
         drop(input);
         Ok(sink.take(place, analysis))
     };
-    let in_pieces = |place: usize, packed: Packed<'_>| Ok(sink.take(place, work.analyze_packed(place, packed)?));
+    let in_pieces =
+        |place: usize, packed: Packed<'_>| Ok(sink.take(place, work.analyze_packed(place, packed)?));
     // A part of the events is read as a part, or needs them all.
     let may_be_pieces = work.options.window.is_none();
     let results = input::within(paths, &budget, console, whole, may_be_pieces.then_some(&in_pieces))?;
