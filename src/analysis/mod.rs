@@ -33,7 +33,7 @@ pub use export_table::Table;
 pub use histories::histories;
 pub use oom::oom_rows;
 pub use partition::{DATASET_TABLES, Partition, rank_of};
-pub use pieces::{Room, analyze_recording};
+pub use pieces::{Room, analyze_recording, rounds};
 pub use ranks::{Analysis, Compared, Kept, compared, job_name, put_finding};
 pub use reduce::{MOST_PERCENT, Reduction, reduce};
 

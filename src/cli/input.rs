@@ -106,7 +106,7 @@ pub(crate) struct Packed<'a> {
 
 /// Reads every path and does `work` on it, told its place among `paths`; results are in their order. No more files are
 /// in memory at a time than `budget` allows. A trace that alone is too large for it is handed to `in_pieces`, where
-/// there is one.
+/// there is one, and which looks at its events `rounds` times.
 ///
 /// # Errors
 /// Those of [`each`]. `work` says itself what it failed to do.
@@ -116,6 +116,7 @@ pub(crate) fn within<T: Send>(
     console: &Console,
     work: impl Fn(usize, Input) -> anyhow::Result<T> + Sync,
     in_pieces: Option<&(dyn Fn(usize, Packed<'_>) -> anyhow::Result<T> + Sync)>,
+    rounds: u64,
 ) -> anyhow::Result<Vec<anyhow::Result<T>>> {
     check_standard_input(paths)?;
     let costs: Vec<u64> = paths.iter().map(|path| budget::cost(path)).collect();
@@ -137,7 +138,7 @@ pub(crate) fn within<T: Send>(
     let results = budget.run(&costs, |place| {
         let path = &paths[place];
         let result = match goes_in_pieces(place) {
-            Some(work) => packed(path, budget.room(), |packed| work(place, packed)),
+            Some(work) => packed(path, (budget.room(), rounds), &progress, |packed| work(place, packed)),
             None => read(path, &progress).and_then(|input| {
                 let note = input.read_note();
                 Ok((work(place, input)?, note))
@@ -153,11 +154,21 @@ pub(crate) fn within<T: Send>(
 /// What `work` makes of the trace at `path` in pieces, and what to say of it.
 fn packed<T>(
     path: &Path,
-    room: Room,
+    (room, rounds): (Room, u64),
+    progress: &Progress,
     work: impl FnOnce(Packed<'_>) -> anyhow::Result<T>,
 ) -> anyhow::Result<(T, String)> {
     let (label, began) = (path.display().to_string(), Instant::now());
-    let opened = import::with_recording(path, &ReadOptions::default(), |recording| {
+    let file_bytes = path.metadata().map_or(0, |facts| facts.len());
+    let opened = import::with_recording(path, &ReadOptions::default(), |mut recording| {
+        let devices = recording.trace().devices.iter();
+        let events: u64 = devices.map(|entry| recording.events(entry.device)).sum();
+        let (tick, all) = (progress.input(), events.saturating_mul(rounds).max(1));
+        tick(0, file_bytes);
+        recording.on_progress(move |seen| {
+            let share = u128::from(file_bytes) * u128::from(seen.min(all)) / u128::from(all);
+            tick(share as u64, file_bytes);
+        });
         work(Packed { label: label.clone(), recording, room })
     });
     let result = opened.with_context(|| format!("failed to read {}", shown(path)))?;

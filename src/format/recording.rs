@@ -21,6 +21,8 @@ pub struct Recording<'a> {
     ids: Ids,
     plan: Plan<'a>,
     places: BTreeMap<DeviceId, Place>,
+    handed_out: u64,
+    tell: Option<Box<dyn Fn(u64) + 'a>>,
 }
 
 /// How far a device has been read.
@@ -42,7 +44,8 @@ impl<'a> Recording<'a> {
         for device in plan.devices() {
             trace.device_mut(DeviceId(device));
         }
-        Ok(Self { trace, recorded, ids, plan, places: BTreeMap::new() })
+        let places = BTreeMap::new();
+        Ok(Self { trace, recorded, ids, plan, places, handed_out: 0, tell: None })
     }
 
     /// The trace without events, and without the warnings that the file itself holds.
@@ -77,7 +80,16 @@ impl<'a> Recording<'a> {
         }
         let (events, chunk) = found?;
         place.chunk = chunk;
+        self.handed_out += events.len() as u64;
+        if let Some(tell) = &self.tell {
+            tell(self.handed_out);
+        }
         Some(events)
+    }
+
+    /// Has `tell` called whenever events were handed out, with the number of all so far; those of every round count.
+    pub fn on_progress(&mut self, tell: impl Fn(u64) + 'a) {
+        self.tell = Some(Box::new(tell));
     }
 
     /// Goes back to the first event of `device`.

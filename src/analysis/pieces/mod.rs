@@ -28,6 +28,12 @@ pub struct Room {
     pub last_events: usize,
 }
 
+/// How often the events of a recording are looked at, if nothing from before it has to be found out.
+#[must_use]
+pub fn rounds(options: &Options) -> u64 {
+    2 + u64::from(options.with_pictures)
+}
+
 /// Analyses `recording` in pieces; `path` is what the report calls it.
 ///
 /// # Errors
