@@ -3,6 +3,7 @@
 
 mod accounting;
 mod allocator_model;
+mod carried;
 mod categories;
 mod check;
 mod cli;
