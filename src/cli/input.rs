@@ -16,9 +16,9 @@ use super::budget::{self, Budget};
 use super::console::{Console, shown};
 use super::failure::refuse;
 use super::progress::Progress;
-use crate::analysis;
+use crate::analysis::{self, Part};
 use crate::import::{self, ReadOptions};
-use crate::model::{DeviceId, Outline, Trace};
+use crate::model::{DeviceId, DeviceTrace, Outline, Trace};
 use crate::report::escape::terminal;
 use crate::units::{Bytes, Count};
 
@@ -55,7 +55,7 @@ pub(crate) fn each<T: Send>(
     console: &Console,
     work: impl Fn(Input) -> anyhow::Result<T> + Sync,
 ) -> anyhow::Result<Vec<anyhow::Result<T>>> {
-    each_read(paths, console, |path, progress| worked(path, progress, &work))
+    each_read(paths, console, |path, progress| worked(path, None, progress, &work))
 }
 
 /// As [`each`], with the events of the files counted only.
@@ -87,9 +87,11 @@ fn each_read<T: Send>(
     Ok(noted(results, console))
 }
 
-/// As [`each`], with no more files at a time than `budget` allows; `work` is told the place of its input.
+/// As [`each`], with no more files at a time than `budget` allows, and of each only `part` where that is possible;
+/// `work` is told the place of its input.
 pub(crate) fn within<T: Send>(
     paths: &[PathBuf],
+    part: Option<&Part>,
     budget: &Budget,
     console: &Console,
     work: impl Fn(usize, Input) -> anyhow::Result<T> + Sync,
@@ -106,7 +108,7 @@ pub(crate) fn within<T: Send>(
     let progress = console.progress();
     progress.expect_files(paths.len());
     let results = budget.run(&costs, |place| {
-        let result = worked(&paths[place], &progress, |input| work(place, input));
+        let result = worked(&paths[place], part, &progress, |input| work(place, input));
         progress.file_done();
         result
     });
@@ -117,10 +119,14 @@ pub(crate) fn within<T: Send>(
 /// What `work` makes of the file at `path`, and how reading it went.
 fn worked<T>(
     path: &Path,
+    part: Option<&Part>,
     progress: &Progress,
     work: impl Fn(Input) -> anyhow::Result<T>,
 ) -> anyhow::Result<(T, String)> {
-    let input = read(path, progress)?;
+    let input = match part {
+        Some(part) => read_part(path, part, progress)?,
+        None => read(path, progress)?,
+    };
     let note = input.read_note();
     let result = work(input).with_context(|| format!("failed to analyze {}", shown(path)))?;
     Ok((result, note))
@@ -145,6 +151,17 @@ pub(crate) fn one<T: Send>(
     work: impl Fn(Input) -> anyhow::Result<T> + Sync,
 ) -> anyhow::Result<T> {
     each(&[path.to_owned()], console, work)?.pop().expect("one path gives one result")
+}
+
+/// As [`one`], with only `part` of the recording where that is possible.
+pub(crate) fn one_part<T: Send>(
+    path: &Path,
+    part: Option<&Part>,
+    console: &Console,
+    work: impl Fn(Input) -> anyhow::Result<T> + Sync,
+) -> anyhow::Result<T> {
+    let read = |path: &Path, progress: &Progress| worked(path, part, progress, &work);
+    each_read(&[path.to_owned()], console, read)?.pop().expect("one path gives one result")
 }
 
 /// What an input of `memlab diff` is.
@@ -239,7 +256,7 @@ pub(crate) fn require_window(trace: &Trace, options: &analysis::Options) -> anyh
 /// Refuses an event number that no device (or not the chosen one) reaches.
 pub(crate) fn require_event(trace: &Trace, device: Option<u32>, event: Option<u64>) -> anyhow::Result<()> {
     let chosen = trace.devices.iter().filter(|entry| device.is_none_or(|device| entry.device.0 == device));
-    let events = chosen.map(|entry| entry.events.len() as u64).max().unwrap_or(0);
+    let events = chosen.map(DeviceTrace::recorded_events).max().unwrap_or(0);
     match event {
         Some(event) if event >= events => Err(refuse(
             format!("there is no event {event} in the trace"),
@@ -295,6 +312,15 @@ pub(crate) fn read(path: &Path, progress: &Progress) -> anyhow::Result<Input> {
         Either::Trace(input) => Ok(*input),
         Either::Report { .. } => Err(refuse(format!("{} is a report", shown(path)), "name a trace")),
     }
+}
+
+/// Reads `part` of one trace, or all of it where its format does not allow less.
+fn read_part(path: &Path, part: &Part, progress: &Progress) -> anyhow::Result<Input> {
+    let how = |tick: &(dyn Fn(u64, u64) + Sync)| {
+        import::read_part(path, &ReadOptions::default(), tick, &|recording| analysis::windows(recording, part))
+    };
+    let (trace, file_bytes, read_in) = watched(path, progress, how)?;
+    Ok(Input { label: path.display().to_string(), file_bytes, trace, read_in })
 }
 
 /// Reads a trace, or what `report` makes of a JSON text.

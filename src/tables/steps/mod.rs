@@ -5,6 +5,7 @@
 
 mod backward;
 mod boundaries;
+mod chunks;
 mod detect;
 
 use crate::model::{DeviceId, DeviceTrace, Trace};
@@ -15,6 +16,7 @@ use super::times::Times;
 use super::walk::{Tally, Totals, Walk};
 pub use backward::backward_steps;
 use boundaries::Span;
+pub use chunks::steps_by_chunks;
 
 /// How steps were found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

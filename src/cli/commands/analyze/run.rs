@@ -81,7 +81,8 @@ fn analyzed(
     let mut options = args.analysis.options(args.output.is_some());
     options.several_files = paths.len() > 1;
     let budget = Budget::new(args.memory_budget.map(|bytes| bytes.0));
-    let results = input::within(paths, &budget, console, |place, input| {
+    let part = args.analysis.part();
+    let results = input::within(paths, part.as_ref(), &budget, console, |place, input| {
         if let Some(option) = args.analysis.needs_events() {
             input::require_events(&input.trace, option)?;
         }
