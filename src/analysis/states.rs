@@ -27,7 +27,8 @@ pub fn write_with_states(
 ) -> Result<()> {
     let mut writer = Writer::begin(trace, options, out)?;
     writer.events(trace)?;
-    for device in trace.devices.iter().filter(|device| device.excerpt.is_none() && !device.events.is_empty()) {
+    for device in trace.devices.iter().filter(|device| device.excerpt.is_none() && !device.events.is_empty())
+    {
         let tell = |event, segments: &[Segment]| writer.state(trace, device.device, event, segments);
         states(trace, device, every.max(1), tell)?;
     }

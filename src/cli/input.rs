@@ -317,7 +317,9 @@ pub(crate) fn read(path: &Path, progress: &Progress) -> anyhow::Result<Input> {
 /// Reads `part` of one trace, or all of it where its format does not allow less.
 fn read_part(path: &Path, part: &Part, progress: &Progress) -> anyhow::Result<Input> {
     let how = |tick: &(dyn Fn(u64, u64) + Sync)| {
-        import::read_part(path, &ReadOptions::default(), tick, &|recording| analysis::windows(recording, part))
+        import::read_part(path, &ReadOptions::default(), tick, &|recording| {
+            analysis::windows(recording, part)
+        })
     };
     let (trace, file_bytes, read_in) = watched(path, progress, how)?;
     Ok(Input { label: path.display().to_string(), file_bytes, trace, read_in })

@@ -191,8 +191,7 @@ pub(super) fn read_segments(
         return Err(Fault::Wrong("blocks of another number than stated"));
     }
     let mut unknown = 0;
-    let mut rest =
-        (0..blocks).map(|row| block(&of_blocks, row, ids, &mut unknown)).collect::<Vec<_>>();
+    let mut rest = (0..blocks).map(|row| block(&of_blocks, row, ids, &mut unknown)).collect::<Vec<_>>();
     let mut segments: Vec<Segment> = Vec::with_capacity(count);
     // From the back, so that each segment's blocks split off without moving the others.
     for row in (0..count).rev() {

@@ -17,7 +17,8 @@ pub(crate) fn with_payloads_that_do_not_decode(
     let mut warnings = Warnings::default();
     let mut result = Vec::new();
     for chunk in walk(bytes, &mut warnings).chunks {
-        let facts = (chunk.kind == Kind::Events as u64).then(|| EventFacts::read(&chunk, &mut warnings).unwrap());
+        let facts =
+            (chunk.kind == Kind::Events as u64).then(|| EventFacts::read(&chunk, &mut warnings).unwrap());
         if facts.is_some_and(|facts| is_spoiled(facts.first, facts.count as u64)) {
             result.extend(pack(Kind::Events, chunk.facts, &[0xc1], Codec::None, 0).unwrap());
         } else {

@@ -16,6 +16,7 @@ mod docs;
 mod emitted;
 mod escaping;
 mod exactness;
+mod excerpt;
 mod explain;
 mod export_protobuf;
 mod exports;
