@@ -72,13 +72,8 @@ class Recorder:
             return
         self.backend.start(self.options.stacks, self.options.context)
         self._drain = Drain(self.backend, self._devices)
-        self._first_segments = self._segments_before_events()
+        self._first_segments = self._drain.held_before()
         self.recording = True
-
-    def _segments_before_events(self):
-        """What the process holds before the first event: none are known if something happened meanwhile."""
-        snapshot = self.backend.snapshot()
-        return None if any(snapshot.get("device_traces") or ()) else snapshot.get("segments") or []
 
     def _is_ours(self, allocator):
         """Whether there is a history, and nobody else's."""
@@ -139,7 +134,7 @@ class Recorder:
         else:
             self._wake.set()
 
-    def _read(self, force, with_state=False):
+    def _read(self, force, with_state=False, at_any_rate=False):
         if self.backend.is_recording() is False:
             warn.warn("switched-off", "somebody turned the memory history off; it is on again, what lay between is counted as lost")
             self.backend.clear()
@@ -152,7 +147,8 @@ class Recorder:
         cost["read_s"] += took
         cost["longest_read_s"] = max(cost["longest_read_s"], took)
         self._since_state += sum(map(len, batch.entries.values()))
-        with_segments = with_state or self._since_state >= STATE_EVENTS
+        is_due = with_state or self._since_state >= STATE_EVENTS
+        with_segments = at_any_rate or (is_due and batch.still)
         if with_segments:
             self._since_state = 0
         self._waiting.append((batch, self._samples(batch), with_state, with_segments))
@@ -302,7 +298,7 @@ class Recorder:
             return
         with self._reading.passing() as entered:
             for attempt in range(5 if entered else 0):
-                if self._read(force=False, with_state=True).cleared:
+                if self._read(force=False, with_state=True, at_any_rate=attempt == 4).cleared:
                     break
                 time.sleep(0.002 * attempt)
 

@@ -75,11 +75,11 @@ fn figures(report: &TraceReport) -> Vec<Value> {
 
 /// Puts sums over all lines in place of the lines, some of which may be lost: those that follow from earlier events.
 fn without_names(figures: &mut Value) {
-    let rows = figures["lines"].as_array().unwrap().iter().chain([&figures["unattributed"]]);
-    let sum = |key: &str| rows.clone().map(|row| row[key].as_u64().unwrap()).sum::<u64>();
-    let keys = ["held_at_peak_bytes", "total_bytes", "allocations", "live_at_end_bytes"];
-    let sums: Vec<u64> = keys.map(sum).to_vec();
-    (figures["lines"], figures["unattributed"]) = (json!(sums), Value::Null);
+    let mut rows = figures["lines"].as_array().unwrap().clone();
+    rows.push(figures["unattributed"].take());
+    let sum = |key: &str| rows.iter().map(|row| row[key].as_u64().unwrap()).sum::<u64>();
+    let sums = ["held_at_peak_bytes", "total_bytes", "allocations", "live_at_end_bytes"].map(sum);
+    figures["lines"] = json!(sums);
     for row in figures["fragmentation"].as_object_mut().unwrap().values_mut().filter(|row| row.is_object()) {
         row["pins"] = Value::Null;
     }

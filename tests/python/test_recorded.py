@@ -68,6 +68,22 @@ def test_a_state_is_written_before_the_first_event_and_every_so_many(tmp_path, m
     assert states[-1][1] == count
 
 
+def test_no_state_is_written_of_a_read_in_which_something_happened(tmp_path, monkeypatch):
+    monkeypatch.setattr("memlab.recorder.STATE_EVENTS", 1000)
+    path, backend = tmp_path / "trace.msgpack", StandIn(load("gpt"))
+    session.start(path, session.parse(QUIET), backend)
+    backend.advance(1500)
+    backend.meanwhile = lambda backend: backend.advance(1)
+    session.current().recorder.read()
+    backend.meanwhile = None
+    session.current().recorder.flush()
+    assert [facts["events"] for facts in Trace(path).states] == [0]
+    session.current().recorder.read()
+    session.current().recorder.flush()
+    assert [facts["events"] for facts in Trace(path).states] == [0, 1501]
+    session.stop()
+
+
 def test_states_in_between_change_no_figure(tmp_path, monkeypatch, analyzer):
     monkeypatch.setattr("memlab.recorder.STATE_EVENTS", 1000)
     path = tmp_path / "trace.msgpack"
