@@ -136,7 +136,7 @@ pub(super) fn analyze_rebuilt(
 /// The steps of the device. Of an excerpt that ends before the recording, those behind it are left out.
 fn steps_of(trace: &Trace, device: &DeviceTrace, history: &History) -> StepTable {
     let mut steps = tables::steps(trace, device, history);
-    if device.first_event() + history.events < device.recorded_events() {
+    if !device.reaches_the_end() {
         steps.rows.retain(|step| step.begin.0 < history.events);
     }
     steps

@@ -84,11 +84,16 @@ impl DeviceTrace {
         self.excerpt.as_ref().map_or(behind, |excerpt| excerpt.recorded_events.max(behind))
     }
 
+    /// Whether the columns reach to the recording's last event: false only for an excerpt.
+    #[must_use]
+    pub fn reaches_the_end(&self) -> bool {
+        self.first_event() + self.events.len() as u64 >= self.recorded_events()
+    }
+
     /// The final state, if the columns reach up to it.
     #[must_use]
     pub fn stated_end(&self) -> Option<&[Segment]> {
-        let reaches = self.first_event() + self.events.len() as u64 >= self.recorded_events();
-        self.segments.as_deref().filter(|_| reaches)
+        self.segments.as_deref().filter(|_| self.reaches_the_end())
     }
 }
 
