@@ -200,7 +200,8 @@ fn shift(key: &str, value: &mut Value, first: u64) {
             }
         }
         Value::Number(number) if is_event => *value = (number.as_u64().unwrap() + first).into(),
-        Value::Null if is_event => *value = (first - 1).into(),
+        // Before the first event is after the one before it, for what tells a moment.
+        Value::Null if key == "event" || key == "peak_event" => *value = (first - 1).into(),
         _ => {}
     }
 }
