@@ -181,14 +181,15 @@ impl<'a> Plan<'a> {
         trace: &mut Trace,
         ids: &Ids,
     ) -> Option<Events> {
+        let Range { start, end } = range;
         let device = self.devices.get(&device)?;
         let (mut before, mut rows, mut parts) = (0, 0, 0..0);
         for (at, part) in device.parts.iter().enumerate() {
             let begin = before + rows;
-            if begin >= range.end {
+            if begin >= end {
                 break;
             }
-            if begin + part.rows as u64 <= range.start {
+            if begin + part.rows as u64 <= start {
                 (before, parts) = (begin + part.rows as u64, at + 1..at + 1);
                 continue;
             }
@@ -199,8 +200,8 @@ impl<'a> Plan<'a> {
         if events.len() as u64 != rows {
             return None;
         }
-        drop(events.split_off(range.end.saturating_sub(before) as usize));
-        Some(events.split_off(range.start.saturating_sub(before) as usize))
+        drop(events.split_off(end.saturating_sub(before) as usize));
+        Some(events.split_off(start.saturating_sub(before) as usize))
     }
 
     /// Counts everything, and makes `trace` what is known of it.

@@ -130,7 +130,7 @@ impl<T: Copy + Default + PartialEq> OptionalColumn<T> {
     }
 
     /// A copy of the rows `range`.
-    fn slice(&self, range: Range<usize>) -> Self {
+    fn slice(&self, range: &Range<usize>) -> Self {
         let end = range.end.min(self.values.len());
         Self { values: self.values[range.start.min(end)..end].to_vec() }
     }
@@ -265,7 +265,9 @@ impl Events {
     /// A copy of the events `range`, as far as they exist. Streams keep their numbers.
     #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Self {
-        let range = range.start.min(self.len())..range.end.min(self.len()).max(range.start.min(self.len()));
+        let Range { start, end } = range;
+        let start = start.min(self.len());
+        let range = start..end.clamp(start, self.len());
         let from = range.start as u64;
         let place = |event: usize| self.other_actions.partition_point(|&(other, _)| other < event as u64);
         let others = self.other_actions[place(range.start)..place(range.end)].iter();
@@ -276,11 +278,11 @@ impl Events {
             sizes: self.sizes[range.clone()].to_vec(),
             streams: self.streams[range.clone()].to_vec(),
             stacks: self.stacks[range.clone()].to_vec(),
-            pools: self.pools.slice(range.clone()),
-            compile_contexts: self.compile_contexts.slice(range.clone()),
-            user_metadata: self.user_metadata.slice(range.clone()),
-            internal_metadata: self.internal_metadata.slice(range.clone()),
-            forward_frames: self.forward_frames.slice(range),
+            pools: self.pools.slice(&range),
+            compile_contexts: self.compile_contexts.slice(&range),
+            user_metadata: self.user_metadata.slice(&range),
+            internal_metadata: self.internal_metadata.slice(&range),
+            forward_frames: self.forward_frames.slice(&range),
             other_actions: others.map(|&(event, name)| (event - from, name)).collect(),
             stream_values: self.stream_values.clone(),
         }
