@@ -32,11 +32,15 @@ _YIELD_S = 0.0001
 
 
 class Batch:
-    """What one read brought: new entries by device, new annotations, the whole snapshot, counters."""
+    """What one read brought: new entries by device, new annotations, the whole snapshot, counters.
 
-    def __init__(self, snapshot, entries, annotations, counters, cleared):
+    `still`: nothing happened while it was read, so its segments are those right after its entries. torch reads the two
+    one after the other, and autograd's threads may allocate in between.
+    """
+
+    def __init__(self, snapshot, entries, annotations, counters, cleared, still):
         self.snapshot, self.entries, self.annotations = snapshot, entries, annotations
-        self.counters, self.cleared = counters, cleared
+        self.counters, self.cleared, self.still = counters, cleared, still
 
     def equals(self, device, stats):
         """Whether `stats` are those that stood when this was read."""
@@ -87,7 +91,13 @@ class Drain:
             sys.setswitchinterval(interval)
             if collecting:
                 gc.enable()
-        return self._new(snapshot, before, cleared)
+        return self._new(snapshot, before, cleared, before == after)
+
+    def held_before(self):
+        """Segments before the first event, to be asked for before the first read; `None` if something happened already."""
+        snapshot = self._backend.snapshot()
+        begun = any(snapshot.get("device_traces") or ()) or self._all_counts() != self._base
+        return None if begun else snapshot.get("segments") or []
 
     def lost(self):
         """Events that the counters know of and nobody read, in all. Call it after a read, at a quiet moment."""
@@ -110,7 +120,7 @@ class Drain:
             counts = again
         return counts
 
-    def _new(self, snapshot, before, cleared):
+    def _new(self, snapshot, before, cleared, still):
         entries = {}
         for device, trace in enumerate(snapshot.get("device_traces") or ()):
             seen = self._seen.get(device, 0)
@@ -126,7 +136,7 @@ class Drain:
         self._seen_annotations = 0 if cleared else len(annotations)
         for device in self._devices:
             self._note_lost(device, before[device])
-        return Batch(snapshot, entries, annotations[seen:], before, cleared)
+        return Batch(snapshot, entries, annotations[seen:], before, cleared, still)
 
     def _count(self, device, entries):
         counts = self._read.setdefault(device, {})

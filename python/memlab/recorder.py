@@ -25,6 +25,8 @@ CHECKED = tuple(f"{name}_bytes.all.current" for name in ("allocated", "active", 
     "num_alloc_retries",
     "num_ooms",
 )
+#: After so many events the state of the memory is written with them, so that a reader may begin there.
+STATE_EVENTS = 1_000_000
 #: With so many events waiting the history is cleared even if the counters do not stand still: memory comes first.
 _FORCED = 500_000
 
@@ -50,6 +52,7 @@ class Recorder:
         self._settings, self._lost, self._said = None, 0, 0
         self._cost = {"reads": 0, "read_s": 0.0, "longest_read_s": 0.0, "write_s": 0.0}
         self._sampled, self._state_counts = set(), {}
+        self._first_segments, self._since_state = None, 0
         with self._writing.passing():
             self._guarded_write(lambda: records.write_process(self._file, self._facts))
 
@@ -69,6 +72,7 @@ class Recorder:
             return
         self.backend.start(self.options.stacks, self.options.context)
         self._drain = Drain(self.backend, self._devices)
+        self._first_segments = self._drain.held_before()
         self.recording = True
 
     def _is_ours(self, allocator):
@@ -124,13 +128,13 @@ class Recorder:
                 if entered:
                     self._read(force)
         else:  # nothing to read, but what the driver says may have changed
-            self._waiting.append((None, self._samples(None), False))
+            self._waiting.append((None, self._samples(None), False, False))
         if self._thread is None or len(self._waiting) > _MOST_WAITING:
             self.flush()
         else:
             self._wake.set()
 
-    def _read(self, force, with_state=False):
+    def _read(self, force, with_state=False, at_any_rate=False):
         if self.backend.is_recording() is False:
             warn.warn("switched-off", "somebody turned the memory history off; it is on again, what lay between is counted as lost")
             self.backend.clear()
@@ -142,7 +146,12 @@ class Recorder:
         cost["reads"] += 1
         cost["read_s"] += took
         cost["longest_read_s"] = max(cost["longest_read_s"], took)
-        self._waiting.append((batch, self._samples(batch), with_state))
+        self._since_state += sum(map(len, batch.entries.values()))
+        is_due = with_state or self._since_state >= STATE_EVENTS
+        with_segments = at_any_rate or (is_due and batch.still)
+        if with_segments:
+            self._since_state = 0
+        self._waiting.append((batch, self._samples(batch), with_state, with_segments))
         return batch
 
     def _samples(self, batch):
@@ -196,11 +205,11 @@ class Recorder:
 
     def _write_waiting(self):
         while self._waiting:
-            batch, samples, with_state = self._waiting.popleft()
+            batch, samples, with_state, with_segments = self._waiting.popleft()
             if batch is not None:
                 self._write_batch(batch)
             self._write_samples(samples, with_state)
-            if with_state:
+            if with_segments:
                 self._write_segments(batch.snapshot.get("segments") or [])
         marks = [self._marks.popleft() for _ in range(len(self._marks))]
         if marks:
@@ -223,6 +232,9 @@ class Recorder:
             records.write_settings(self._file, settings)
             self._settings = settings
         for device, entries in sorted(batch.entries.items()):
+            if device not in self._events.counts and self._first_segments is not None:
+                held = [segment for segment in self._first_segments if segment.get("device", 0) == device]
+                events.write_segments(self._file, self._tables, {}, held, [device])
             self._events.write(device, entries)
         if batch.annotations:
             events.write_annotations(self._file, self._tables, batch.annotations)
@@ -286,7 +298,7 @@ class Recorder:
             return
         with self._reading.passing() as entered:
             for attempt in range(5 if entered else 0):
-                if self._read(force=False, with_state=True).cleared:
+                if self._read(force=False, with_state=True, at_any_rate=attempt == 4).cleared:
                     break
                 time.sleep(0.002 * attempt)
 

@@ -17,7 +17,7 @@ use crate::tables::{
 };
 
 use super::pictures::{self, Ranks};
-use super::{Options, findings as told, page, ranks, recorded, rows, whatif};
+use super::{Options, findings as told, page, part, ranks, recorded, rows, whatif};
 
 /// What the analysis of one device gives.
 pub(super) struct Analyzed {
@@ -69,11 +69,12 @@ pub(super) fn analyze_rebuilt(
     grouping: &Grouping,
     options: &Options,
 ) -> Result<Analyzed> {
-    let window = options.window.as_ref().map_or(0..history.events, |asked| clamp(asked, history.events));
+    let steps = steps_of(trace, device, history);
+    let asked = part::asked(options, device, &steps);
+    let window = asked.as_ref().map_or(0..history.events, |asked| clamp(asked, history.events));
     let usage = counters(history, &window);
     let work = Work { trace, device, history, grouping, window, usage };
-    let table = tables::lines(trace, device, history, grouping, options.window.clone())?;
-    let steps = tables::steps(trace, device, history);
+    let table = tables::lines(trace, device, history, grouping, asked)?;
     let facts = trace.process.devices.iter().find(|facts| facts.device == device.device);
     let total_bytes = total_bytes(trace, device.device);
     let readings = tables::readings(trace, device, history);
@@ -104,7 +105,7 @@ pub(super) fn analyze_rebuilt(
         device: device.device.0,
         name: facts.map(|facts| facts.name.clone()).filter(|name| !name.is_empty()),
         total_bytes,
-        events: history.events,
+        events: device.recorded_events(),
         peak: rows::peak_bytes(&usage.peaks),
         peak_event: rows::peak_events(&usage.peaks),
         end: rows::usage(usage.end),
@@ -140,6 +141,15 @@ pub(super) fn analyze_rebuilt(
     };
     let course = (options.several_files && options.with_pictures).then(|| ranks::course(device, history));
     Ok(Analyzed { report, findings, facts: summed, warnings, page, course })
+}
+
+/// The steps of the device. Of an excerpt that ends before the recording, those behind it are left out.
+fn steps_of(trace: &Trace, device: &DeviceTrace, history: &History) -> StepTable {
+    let mut steps = tables::steps(trace, device, history);
+    if !device.reaches_the_end() {
+        steps.rows.retain(|step| step.begin.0 < history.events);
+    }
+    steps
 }
 
 /// The device for a page: always by line and always whole, whatever the report looks at.
@@ -246,7 +256,7 @@ impl Work<'_> {
         let unused = peak.bytes.saturating_sub(active);
         let is_of_interest =
             !self.history.ooms.is_empty() || (unused >= LEAST_UNUSED_BYTES && unused >= peak.bytes / 10);
-        let is_asked = options.window.is_none() && is_of_interest && self.history.events <= MOST_EVENTS;
+        let is_asked = !options.is_of_a_part() && is_of_interest && self.history.events <= MOST_EVENTS;
         is_asked.then(|| whatif::help(self.trace, self.device, self.history)).flatten()
     }
 

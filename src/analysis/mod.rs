@@ -14,6 +14,7 @@ mod findings;
 mod histories;
 mod oom;
 mod page;
+mod part;
 mod partition;
 mod pictures;
 mod pieces;
@@ -21,6 +22,7 @@ mod ranks;
 mod recorded;
 mod reduce;
 mod rows;
+mod states;
 mod whatif;
 
 pub use whatif::{LineChange, WhatIfOptions, whatif};
@@ -32,10 +34,12 @@ pub use export::Exporter;
 pub use export_table::Table;
 pub use histories::histories;
 pub use oom::oom_rows;
+pub use part::{Part, windows};
 pub use partition::{DATASET_TABLES, Partition, rank_of};
 pub use pieces::{Room, analyze_recording, rounds};
 pub use ranks::{Analysis, Compared, Kept, compared, job_name, put_finding};
 pub use reduce::{MOST_PERCENT, Reduction, reduce};
+pub use states::{EVENTS_PER_STATE, write_with_states};
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -58,9 +62,11 @@ pub struct Options {
     pub top: Option<usize>,
     /// What a row of the line table stands for.
     pub group_by: GroupBy,
-    /// Only these events: peaks, ends, fragmentation, failures and lines are those of the window. The timeline
-    /// stays whole.
+    /// Only these events, by their numbers in the recording: peaks, ends, fragmentation, failures and lines are those
+    /// of the window. The timeline is that of all events at hand.
     pub window: Option<Range<u64>>,
+    /// Only the events of the step of this name, as if they were the window.
+    pub step: Option<String>,
     /// Whether to compute the curves that pictures need.
     pub with_pictures: bool,
     /// Whether several files are analysed in one call, so that more is kept for comparing them.
@@ -76,6 +82,7 @@ impl Default for Options {
             top: None,
             group_by: GroupBy::Line,
             window: None,
+            step: None,
             with_pictures: false,
             several_files: false,
             page: None,
@@ -83,10 +90,18 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// Whether only some of the events are asked for.
+    #[must_use]
+    pub fn is_of_a_part(&self) -> bool {
+        self.window.is_some() || self.step.is_some()
+    }
+}
+
 /// Analyses `trace`; `path` is what the report calls it.
 ///
 /// # Errors
-/// [`Error::Shape`] when `options.device` is not in the trace; [`Error::Table`] when a table cannot be built.
+/// [`Error::Shape`] when `options.device` is not in the trace or no device has `options.step`; [`Error::Table`] when a table cannot be built.
 pub fn analyze(path: &str, trace: &Trace, options: &Options) -> Result<TraceReport> {
     Ok(analyze_file(path, trace, options)?.report)
 }
@@ -115,8 +130,10 @@ fn analyze_seen<T: Send>(
         .map(|device| device::analyze_seen(trace, device, options, look))
         .collect::<Result<_>>()?;
     let (analysed, seen): (Vec<_>, Vec<_>) = analysed.into_iter().unzip();
+    part::require_step(&analysed, options)?;
     let mut warnings: Warnings = trace.warnings.clone();
     let mut complete = recorded::is_whole(trace, &mut warnings) && trace.complete;
+    devices.iter().for_each(|device| part::warn_of_excerpt(device, &mut warnings));
     let mut reports = Vec::with_capacity(analysed.len());
     let (mut found, mut facts, mut pages) = (Vec::new(), Vec::new(), Vec::new());
     let mut curves = Vec::new();
@@ -136,7 +153,7 @@ fn analyze_seen<T: Send>(
     let report = TraceReport {
         path: path.to_owned(),
         format: trace.format.name(),
-        events: trace.event_count() as u64,
+        events: trace.recorded_events(),
         complete,
         warnings: warnings.iter().map(rows::warning).collect(),
         allocator_conf: trace.settings.conf().to_owned(),

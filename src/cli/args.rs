@@ -179,6 +179,9 @@ pub(crate) struct AnalysisArgs {
     /// Only what happens before this event
     #[arg(long, value_name = "EVENT")]
     to: Option<u64>,
+    /// Only what happens in the step of this name, as the report lists it
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["from", "to"])]
+    step: Option<String>,
 }
 
 impl AnalysisArgs {
@@ -189,10 +192,17 @@ impl AnalysisArgs {
             top: self.top.filter(|&top| top > 0),
             group_by: self.group_by,
             window: self.window(),
+            step: self.step.clone(),
             with_pictures,
             several_files: false,
             page: with_pictures.then(Budget::default),
         }
+    }
+
+    /// What part of a recording is to be read; all without one.
+    pub(crate) fn part(&self) -> Option<analysis::Part> {
+        let events = self.window().map(analysis::Part::Events);
+        events.or_else(|| self.step.clone().map(analysis::Part::Step))
     }
 
     /// How many lines a table on the screen shows.
@@ -239,8 +249,12 @@ pub(crate) struct ConvertArgs {
     /// Compression inside a trace [default: zstd]
     #[arg(long, value_name = "CODEC", value_enum, help_heading = "Output", display_order = 1)]
     pub codec: Option<CodecChoice>,
+    /// Put the allocator's state into a trace every N events, so that --from, --to and --step need not read what is
+    /// before them; 0 for never [default: 1000000 from 2000000 events on]
+    #[arg(long, value_name = "N", help_heading = "Output", display_order = 2)]
+    pub state_every: Option<usize>,
     /// Replace OUT if it exists
-    #[arg(short, long, help_heading = "Output", display_order = 2)]
+    #[arg(short, long, help_heading = "Output", display_order = 3)]
     pub force: bool,
 }
 

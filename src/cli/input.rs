@@ -16,10 +16,10 @@ use super::budget::{self, Budget};
 use super::console::{Console, shown};
 use super::failure::refuse;
 use super::progress::Progress;
-use crate::analysis::{self, Room};
+use crate::analysis::{self, Part, Room};
 use crate::format::Recording;
 use crate::import::{self, ReadOptions};
-use crate::model::{DeviceId, Outline, Trace};
+use crate::model::{DeviceId, DeviceTrace, Outline, Trace};
 use crate::report::escape::terminal;
 use crate::units::{Bytes, Count};
 
@@ -56,7 +56,7 @@ pub(crate) fn each<T: Send>(
     console: &Console,
     work: impl Fn(Input) -> anyhow::Result<T> + Sync,
 ) -> anyhow::Result<Vec<anyhow::Result<T>>> {
-    each_read(paths, console, |path, progress| worked(path, progress, &work))
+    each_read(paths, console, |path, progress| worked(path, None, progress, &work))
 }
 
 /// As [`each`], with the events of the files counted only; decoded for that where all is to be verified.
@@ -105,13 +105,14 @@ pub(crate) struct Packed<'a> {
 }
 
 /// Reads every path and does `work` on it, told its place among `paths`; results are in their order. No more files are
-/// in memory at a time than `budget` allows. A trace that alone is too large for it is handed to `in_pieces`, where
+/// in memory at a time than `budget` allows, and of each only `part` where that is possible. A trace that alone is too large for it is handed to `in_pieces`, where
 /// there is one, and which looks at its events `rounds` times.
 ///
 /// # Errors
 /// Those of [`each`]. `work` says itself what it failed to do.
 pub(crate) fn within<T: Send>(
     paths: &[PathBuf],
+    part: Option<&Part>,
     budget: &Budget,
     console: &Console,
     work: impl Fn(usize, Input) -> anyhow::Result<T> + Sync,
@@ -139,7 +140,7 @@ pub(crate) fn within<T: Send>(
         let path = &paths[place];
         let result = match goes_in_pieces(place) {
             Some(work) => packed(path, (budget.room(), rounds), &progress, |packed| work(place, packed)),
-            None => read(path, &progress).and_then(|input| {
+            None => read_asked(path, part, &progress).and_then(|input| {
                 let note = input.read_note();
                 Ok((work(place, input)?, note))
             }),
@@ -186,10 +187,11 @@ fn packed<T>(
 /// What `work` makes of the file at `path`, and how reading it went.
 fn worked<T>(
     path: &Path,
+    part: Option<&Part>,
     progress: &Progress,
     work: impl Fn(Input) -> anyhow::Result<T>,
 ) -> anyhow::Result<(T, String)> {
-    let input = read(path, progress)?;
+    let input = read_asked(path, part, progress)?;
     let note = input.read_note();
     let result = work(input).with_context(|| format!("failed to analyze {}", shown(path)))?;
     Ok((result, note))
@@ -211,6 +213,17 @@ pub(crate) fn one<T: Send>(
     work: impl Fn(Input) -> anyhow::Result<T> + Sync,
 ) -> anyhow::Result<T> {
     each(&[path.to_owned()], console, work)?.pop().expect("one path gives one result")
+}
+
+/// As [`one`], with only `part` of the recording where that is possible.
+pub(crate) fn one_part<T: Send>(
+    path: &Path,
+    part: Option<&Part>,
+    console: &Console,
+    work: impl Fn(Input) -> anyhow::Result<T> + Sync,
+) -> anyhow::Result<T> {
+    let read = |path: &Path, progress: &Progress| worked(path, part, progress, &work);
+    each_read(&[path.to_owned()], console, read)?.pop().expect("one path gives one result")
 }
 
 /// What an input of `memlab diff` is.
@@ -305,7 +318,7 @@ pub(crate) fn require_window(trace: &Trace, options: &analysis::Options) -> anyh
 /// Refuses an event number that no device (or not the chosen one) reaches.
 pub(crate) fn require_event(trace: &Trace, device: Option<u32>, event: Option<u64>) -> anyhow::Result<()> {
     let chosen = trace.devices.iter().filter(|entry| device.is_none_or(|device| entry.device.0 == device));
-    let events = chosen.map(|entry| entry.events.len() as u64).max().unwrap_or(0);
+    let events = chosen.map(DeviceTrace::recorded_events).max().unwrap_or(0);
     match event {
         Some(event) if event >= events => Err(refuse(
             format!("there is no event {event} in the trace"),
@@ -361,6 +374,25 @@ pub(crate) fn read(path: &Path, progress: &Progress) -> anyhow::Result<Input> {
         Either::Trace(input) => Ok(*input),
         Either::Report { .. } => Err(refuse(format!("{} is a report", shown(path)), "name a trace")),
     }
+}
+
+/// Reads one trace, or `part` of it.
+fn read_asked(path: &Path, part: Option<&Part>, progress: &Progress) -> anyhow::Result<Input> {
+    match part {
+        Some(part) => read_part(path, part, progress),
+        None => read(path, progress),
+    }
+}
+
+/// Reads `part` of one trace, or all of it where its format does not allow less.
+fn read_part(path: &Path, part: &Part, progress: &Progress) -> anyhow::Result<Input> {
+    let how = |tick: &(dyn Fn(u64, u64) + Sync)| {
+        import::read_part(path, &ReadOptions::default(), tick, &|recording| {
+            analysis::windows(recording, part)
+        })
+    };
+    let (trace, file_bytes, read_in) = watched(path, progress, how)?;
+    Ok(Input { label: path.display().to_string(), file_bytes, trace, read_in })
 }
 
 /// Reads a trace, or what `report` makes of a JSON text.

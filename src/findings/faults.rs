@@ -78,8 +78,15 @@ mod tests {
     /// A kind that is given anywhere in the crate and has no meaning here would be silently ignored.
     #[test]
     fn every_kind_that_the_crate_gives_is_known_or_a_note() {
-        const NOTES: [&str; 6] =
-            ["host-memory", "recorder-fault", "recorded-warning", "reduced", "read-in-pieces", "nothing"];
+        const NOTES: [&str; 7] = [
+            "host-memory",
+            "recorder-fault",
+            "recorded-warning",
+            "reduced",
+            "nothing",
+            "read-in-pieces",
+            "excerpt",
+        ];
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         let mut unknown = Vec::new();
         for folder in ["import", "format", "rebuild", "analysis"] {

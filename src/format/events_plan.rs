@@ -159,6 +159,48 @@ impl<'a> Plan<'a> {
         Some((device.decoded(from..to, trace, ids), to))
     }
 
+    /// Whether events of `device` are known to be missing, so that its numbers are not its rows.
+    pub(super) fn has_gaps(&self, device: u32) -> bool {
+        self.rows_of(device) != self.end_of(device)
+    }
+
+    /// Chunks of `device`: number of events, and earliest and latest time where the chunk states them.
+    pub(super) fn spans(&self, device: u32) -> Vec<(u64, Option<(i64, i64)>)> {
+        let parts = self.devices.get(&device).into_iter().flat_map(|device| &device.parts);
+        parts.map(|part| (part.rows as u64, part.stated.times_us())).collect()
+    }
+
+    /// Decodes the chunks of `device` that hold its events `range`, and cuts them there. `None` when a chunk has a
+    /// fault, which is told in `trace`.
+    pub(super) fn decode_range(
+        &self,
+        device: u32,
+        range: Range<u64>,
+        trace: &mut Trace,
+        ids: &Ids,
+    ) -> Option<Events> {
+        let device = self.devices.get(&device)?;
+        let (mut before, mut rows, mut parts) = (0, 0, 0..0);
+        for (at, part) in device.parts.iter().enumerate() {
+            let begin = before + rows;
+            if begin >= range.end {
+                break;
+            }
+            if begin + part.rows as u64 <= range.start {
+                (before, parts) = (begin + part.rows as u64, at + 1..at + 1);
+                continue;
+            }
+            rows += part.rows as u64;
+            parts.end = at + 1;
+        }
+        let mut events = device.decoded(parts, trace, ids);
+        if events.len() as u64 != rows {
+            return None;
+        }
+        drop(events.split_off(range.end.saturating_sub(before) as usize));
+        Some(events.split_off(range.start.saturating_sub(before) as usize))
+    }
+
     /// Counts everything, and makes `trace` what is known of it. `checksums` are those that were computed.
     pub(super) fn count(self, checksums: Checksums, mut trace: Trace) -> Outline {
         let parts: Vec<&Part<'_>> = self.devices.values().flat_map(|device| &device.parts).collect();

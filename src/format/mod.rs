@@ -33,6 +33,7 @@ mod reduced;
 mod sample_rows;
 mod segments;
 mod settings;
+mod states;
 mod tables;
 mod tables_write;
 mod tensors;
@@ -49,6 +50,8 @@ mod outline_tests;
 mod round_trip_tests;
 #[cfg(test)]
 mod samples;
+#[cfg(test)]
+mod spoiled;
 
 pub use ahead::stated_events;
 pub use codec::Codec;
@@ -56,6 +59,9 @@ pub use read::{is_trace, outline, read};
 pub use recording::Recording;
 pub use walk::Checksums;
 pub use write::{WriteOptions, Writer, write};
+
+#[cfg(test)]
+pub(crate) use spoiled::with_payloads_that_do_not_decode;
 
 /// Newest version of the format that this module writes: major, minor; what needs less is written as less. It
 /// reads every minor version of this major.

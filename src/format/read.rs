@@ -18,10 +18,10 @@ use super::fields::read_map;
 use super::header::{self, Trailer};
 use super::ids::Ids;
 use super::reduced::{self, ReducedSoFar};
-use super::segments::StateSoFar;
+use super::states::States;
 use super::tables::{self, TableFacts};
 use super::walk::{Checksums, walk};
-use super::{annotations, holders, live, marks, notes, process, sample_rows, segments, settings, tensors};
+use super::{annotations, holders, live, marks, notes, process, sample_rows, settings, tensors};
 
 /// Whether `bytes` begin like a memlab trace of any version. Nine bytes decide.
 #[must_use]
@@ -41,7 +41,7 @@ pub fn is_trace(bytes: &[u8]) -> bool {
 /// are of a newer major version, [`Error::Corrupt`] when the header contradicts itself no chunk is whole,
 /// [`Error::Shape`] when a reduced recording lacks its report.
 pub fn read(bytes: &[u8]) -> Result<Trace> {
-    let (plan, mut trace, ids, recorded) = read_but_events(bytes, Checksums::All)?;
+    let Unread { plan, mut trace, ids, recorded, .. } = read_but_events(bytes, Checksums::All)?;
     plan.decode(&mut trace, &ids);
     trace.warnings.merge(recorded);
     Ok(trace)
@@ -77,7 +77,7 @@ const DOUBTS: [&str; 7] = [
 
 /// Also answers whether something about the file is in doubt. What the file itself holds of warnings is no doubt.
 fn outline_checked(bytes: &[u8], checksums: Checksums) -> Result<(Outline, bool)> {
-    let (plan, mut trace, ids, recorded) = read_but_events(bytes, checksums)?;
+    let Unread { plan, mut trace, ids, recorded, .. } = read_but_events(bytes, checksums)?;
     let is_damage = |kind: &str| matches!(kind, "damaged-chunk" | "missing-table" | "unknown-id");
     let mut outline = if trace.warnings.iter().any(|warning| is_damage(warning.kind)) {
         plan.decode(&mut trace, &ids);
@@ -90,12 +90,20 @@ fn outline_checked(bytes: &[u8], checksums: Checksums) -> Result<(Outline, bool)
     Ok((outline, is_doubtful))
 }
 
-/// Reads everything but events, for which there is a plan; and the warnings that the file holds, which whoever goes on is
-/// to add.
-pub(super) fn read_but_events(
-    bytes: &[u8],
-    checksums: Checksums,
-) -> Result<(Plan<'_>, Trace, Ids, Warnings)> {
+/// A trace, and what is not decoded of it.
+pub(super) struct Unread<'a> {
+    pub(super) trace: Trace,
+    /// Warnings that the file holds, which whoever goes on is to add.
+    pub(super) recorded: Warnings,
+    pub(super) ids: Ids,
+    /// All events.
+    pub(super) plan: Plan<'a>,
+    /// All states; the final ones are in the trace already.
+    pub(super) states: States<'a>,
+}
+
+/// Reads everything but events and states from before the end, for which there are plans.
+pub(super) fn read_but_events(bytes: &[u8], checksums: Checksums) -> Result<Unread<'_>> {
     if !is_trace(bytes) {
         let what = if bytes.is_empty() { "it is empty".to_owned() } else { format!("{:02x?}", start(bytes)) };
         return Err(Error::UnknownFormat { what });
@@ -124,11 +132,12 @@ pub(super) fn read_but_events(
         }
     }
     let reduced = std::mem::take(&mut context.reduced);
-    let plan = reading.finish(&mut context, end as u64, found.cut_bytes);
+    let (plan, states) = reading.finish(&mut context, end as u64, found.cut_bytes);
     if reduced.is_reduced {
         take_reduced(reduced, plan.has_events(), &mut context.trace)?;
     }
-    Ok((plan, context.trace, context.ids, context.recorded))
+    let Context { trace, ids, recorded, .. } = context;
+    Ok(Unread { trace, recorded, ids, plan, states })
 }
 
 /// Gives `trace` its report. Without it, a reduced recording would pass for one in which nothing happened.
@@ -195,7 +204,7 @@ impl Context {
 #[derive(Default)]
 struct Reading<'a> {
     plan: Plan<'a>,
-    states: Vec<StateSoFar>,
+    states: States<'a>,
     trailer: Option<Trailer>,
 }
 
@@ -210,7 +219,7 @@ impl<'a> Reading<'a> {
         match kind {
             Kind::Header | Kind::Tables => Ok(()),
             Kind::Events => self.plan.add(chunk, &mut context.budget, &mut context.trace),
-            Kind::Segments => segments::read(chunk, context, &mut self.states),
+            Kind::Segments => self.states.add(chunk, context),
             Kind::Settings => settings::read(chunk, context),
             Kind::Annotations => annotations::read(chunk, context),
             Kind::Process => process::read(chunk, context),
@@ -228,8 +237,11 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn finish(self, context: &mut Context, chunks: u64, cut_bytes: usize) -> Plan<'a> {
-        let trace = &mut context.trace;
+    fn finish(self, context: &mut Context, chunks: u64, cut_bytes: usize) -> (Plan<'a>, States<'a>) {
+        let Context { trace, ids, .. } = context;
+        for device in self.states.devices() {
+            self.states.decode_final(device, self.plan.end_of(device), trace, ids);
+        }
         if let Some(trailer) = &self.trailer {
             // The trailer counts the chunks before it.
             trailer.compare(trace, &self.plan, chunks.saturating_sub(1));
@@ -241,14 +253,7 @@ impl<'a> Reading<'a> {
                 )
             });
         }
-        for state in self.states {
-            // A state from before the last event is not the final one.
-            let end = self.plan.end_of(state.device);
-            if state.events.is_none_or(|events| events >= end) {
-                trace.device_mut(crate::model::DeviceId(state.device)).segments = Some(state.segments);
-            }
-        }
-        self.plan
+        (self.plan, self.states)
     }
 }
 

@@ -1,17 +1,24 @@
 //! Reading a trace whose events are not to be in memory all at once.
 //!
 //! Owns where each device's reading is: chunks are decoded when they are asked for, in order, and dropped by whoever
-//! asked. Everything else of the trace is read at once. Faults are told as by [`super::read()`].
+//! asked. Everything else of the trace is read at once. Faults are told as by [`super::read()`]. Also owns reading a
+//! part of the events, where a state in the file says how the allocator was before them.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::error::Result;
-use crate::model::{DeviceId, Events, Trace, Warnings};
+use crate::model::{DeviceId, Events, Excerpt, Trace, Warnings};
 
 use super::events_plan::Plan;
 use super::ids::Ids;
-use super::read::read_but_events;
+use super::read::{Unread, read_but_events};
+use super::states::States;
 use super::walk::Checksums;
+
+/// Events that are kept behind the end of a part: what a segment was obtained for is told by the allocation that
+/// follows it, a few events later.
+const EVENTS_BEHIND: u64 = 16;
 
 /// A trace, its events still packed.
 pub struct Recording<'a> {
@@ -20,6 +27,7 @@ pub struct Recording<'a> {
     recorded: Warnings,
     ids: Ids,
     plan: Plan<'a>,
+    states: States<'a>,
     places: BTreeMap<DeviceId, Place>,
     handed_out: u64,
     tell: Option<Box<dyn Fn(u64) + 'a>>,
@@ -40,12 +48,12 @@ impl<'a> Recording<'a> {
     /// # Errors
     /// As [`super::read()`].
     pub fn open(bytes: &'a [u8]) -> Result<Self> {
-        let (plan, mut trace, ids, recorded) = read_but_events(bytes, Checksums::All)?;
+        let Unread { plan, mut trace, recorded, ids, states } = read_but_events(bytes, Checksums::All)?;
         for device in plan.devices() {
             trace.device_mut(DeviceId(device));
         }
         let places = BTreeMap::new();
-        Ok(Self { trace, recorded, ids, plan, places, handed_out: 0, tell: None })
+        Ok(Self { trace, recorded, ids, plan, states, places, handed_out: 0, tell: None })
     }
 
     /// The trace without events, and without the warnings that the file itself holds.
@@ -67,6 +75,57 @@ impl<'a> Recording<'a> {
     #[must_use]
     pub fn events(&self, device: DeviceId) -> u64 {
         self.plan.rows_of(device.0)
+    }
+
+    /// The chunks of `device`, in order: how many events each has, and their earliest and latest time in Unix
+    /// microseconds where the chunk states them.
+    #[must_use]
+    pub fn chunks(&self, device: DeviceId) -> Vec<(u64, Option<(i64, i64)>)> {
+        self.plan.spans(device.0)
+    }
+
+    /// The trace with only the events `windows` of its devices (those of others are all read) and what is between them
+    /// and the state before them. Chunks in front of that state, and those behind the window, are not unpacked; a fault
+    /// in them is not seen. Where the file has no state at or before a window, where events are missing, or where a
+    /// chunk that is needed has a fault, all events of the device are read: see [`crate::model::DeviceTrace::excerpt`]
+    /// for what came of it.
+    #[must_use]
+    pub fn part(mut self, windows: &BTreeMap<DeviceId, Range<u64>>) -> Trace {
+        let devices: Vec<u32> = self.plan.devices().collect();
+        for device in devices {
+            let window = windows.get(&DeviceId(device));
+            let found = window.and_then(|window| self.excerpt(device, window));
+            let (events, excerpt) = if let Some((events, excerpt)) = found {
+                (events, Some(excerpt))
+            } else {
+                let all = self.plan.decode_some(device, 0, usize::MAX, &mut self.trace, &self.ids);
+                (all.map(|all| all.0).unwrap_or_default(), None)
+            };
+            let entry = self.trace.device_mut(DeviceId(device));
+            (entry.events, entry.excerpt) = (events, excerpt);
+        }
+        self.into_trace()
+    }
+
+    /// The events of `window` from the state before it on, if that is less than all.
+    fn excerpt(&mut self, device: u32, window: &Range<u64>) -> Option<(Events, Excerpt)> {
+        let all = self.plan.end_of(device);
+        if self.plan.has_gaps(device) {
+            return None;
+        }
+        let (from, to) = (window.start.min(all), window.end.min(all));
+        let end = to.max(from).saturating_add(EVENTS_BEHIND).min(all);
+        let before = self.trace.warnings.clone();
+        let (first, segments) = self.states.decode_before(device, from, &mut self.trace, &self.ids)?;
+        let events = if (first, end) == (0, all) {
+            None
+        } else {
+            self.plan.decode_range(device, first..end, &mut self.trace, &self.ids)
+        };
+        if events.is_none() {
+            self.trace.warnings = before;
+        }
+        Some((events?, Excerpt { first_event: first, recorded_events: all, segments }))
     }
 
     /// The next events of `device`: whole chunks, with `least` events together unless fewer are left. `None` when all

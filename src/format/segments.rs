@@ -1,21 +1,20 @@
 //! Chunks of segments: the state of the allocator's pools on one device.
 //!
 //! Owns writing and reading of segments and blocks as columns. A state may span several chunks, and a
-//! recording may hold several states; only one that was taken after the device's last event is the final
-//! one.
+//! recording may hold several states: which chunks make up which is `states`' business.
 
 use std::io;
 
-use crate::model::{Block, BlockState, DeviceId, DeviceTrace, PoolId, Segment, SegmentKind, StackId};
+use crate::model::{Block, BlockState, DeviceId, PoolId, Segment, SegmentKind, StackId, Trace, Warnings};
 
 use super::budget::{self, BLOCK, SEGMENT};
 use super::chunk::{Chunk, Kind};
+use super::codec::Unpacker;
 use super::column::{Column, pack_offset};
 use super::cursor::{Fault, Parse};
 use super::fields::read_map;
 use super::ids::Ids;
 use super::packer::MapPacker;
-use super::read::Context;
 use super::write::Sink;
 
 /// Blocks after which a new chunk begins.
@@ -41,13 +40,17 @@ const SEGMENT_KEYS: [&str; 12] = [
 const BLOCK_KEYS: [&str; 5] =
     ["block_address", "block_bytes", "block_requested_bytes", "block_state", "block_stack"];
 
-/// Writes the final state of a device, if it has one.
-pub(super) fn write(sink: &mut Sink<'_>, device: &DeviceTrace, events: u64) -> io::Result<()> {
-    let Some(segments) = &device.segments else { return Ok(()) };
+/// Writes the state of `device` before its event number `events`.
+pub(super) fn write(
+    sink: &mut Sink<'_>,
+    device: DeviceId,
+    events: u64,
+    segments: &[Segment],
+) -> io::Result<()> {
     let mut first = 0;
     loop {
         let end = chunk_end(segments, first);
-        write_chunk(sink, (device.device, events), segments, first..end)?;
+        write_chunk(sink, (device, events), segments, first..end)?;
         first = end;
         if first >= segments.len() {
             return Ok(());
@@ -128,52 +131,26 @@ fn pack_rows<const N: usize>(
 
 /// What the chunk says uncompressed.
 #[derive(Clone, Copy, Debug, Default)]
-struct Facts {
-    device: u32,
-    events: Option<u64>,
-    first: u64,
-    count: u64,
-    blocks: u64,
-}
-
-/// A state while its chunks come in.
-#[derive(Clone, Debug)]
-pub(super) struct StateSoFar {
+pub(super) struct Facts {
     pub(super) device: u32,
     /// Events of the device before the state was taken; `None` means all.
     pub(super) events: Option<u64>,
-    pub(super) segments: Vec<Segment>,
+    pub(super) first: u64,
+    pub(super) count: u64,
+    blocks: u64,
 }
 
-/// Reads a chunk into `states`: a new state, or more of the newest one.
-pub(super) fn read(chunk: &Chunk<'_>, context: &mut Context, states: &mut Vec<StateSoFar>) -> Parse<()> {
-    let facts = read_facts(chunk, context)?;
-    if !context.budget.spend(cost(facts.count, facts.blocks), chunk.end) {
-        return Err(Fault::Wrong("more segments than a file of this length may hold"));
+impl Facts {
+    /// What the chunk costs of a file's budget.
+    pub(super) fn cost(&self) -> u64 {
+        cost(self.count, self.blocks)
     }
-    let segments = read_segments(chunk, &facts, context)?;
-    if facts.first == 0 {
-        // A later state replaces an earlier one.
-        states.retain(|state| state.device != facts.device);
-        if states.len() >= super::MAX_DEVICES {
-            return Err(Fault::Wrong("more than 256 devices"));
-        }
-        states.push(StateSoFar { device: facts.device, events: facts.events, segments });
-        return Ok(());
-    }
-    let newest = states.iter_mut().find(|state| state.device == facts.device);
-    if let Some(state) = newest.filter(|state| state.segments.len() as u64 == facts.first) {
-        state.segments.extend(segments);
-        return Ok(());
-    }
-    // A state with a hole is none.
-    states.retain(|state| state.device != facts.device);
-    Err(Fault::Wrong("segments without those before them"))
 }
 
-fn read_facts(chunk: &Chunk<'_>, context: &mut Context) -> Parse<Facts> {
+/// Reads what the chunk says uncompressed.
+pub(super) fn read_facts(chunk: &Chunk<'_>, warnings: &mut Warnings) -> Parse<Facts> {
     let mut facts = Facts::default();
-    read_map(chunk.facts, &mut context.trace.warnings, |key, cursor| {
+    read_map(chunk.facts, warnings, |key, cursor| {
         match key {
             "device" => facts.device = cursor.uint32()?,
             "events" => facts.events = Some(cursor.uint()?),
@@ -187,12 +164,19 @@ fn read_facts(chunk: &Chunk<'_>, context: &mut Context) -> Parse<Facts> {
     Ok(facts)
 }
 
-fn read_segments(chunk: &Chunk<'_>, facts: &Facts, context: &mut Context) -> Parse<Vec<Segment>> {
-    let payload = chunk.unpack(&mut context.unpacker)?;
+/// Decodes the chunk whose facts are `facts`.
+pub(super) fn read_segments(
+    chunk: &Chunk<'_>,
+    facts: &Facts,
+    trace: &mut Trace,
+    ids: &Ids,
+    unpacker: &mut Unpacker,
+) -> Parse<Vec<Segment>> {
+    let payload = chunk.unpack(unpacker)?;
     let (count, blocks) = (facts.count as usize, facts.blocks as usize);
     let mut of_segments: [Vec<u64>; 12] = Default::default();
     let mut of_blocks: [Vec<u64>; 5] = Default::default();
-    read_map(payload, &mut context.trace.warnings, |key, cursor| {
+    read_map(payload, &mut trace.warnings, |key, cursor| {
         if let Some(at) = SEGMENT_KEYS.iter().position(|&known| known == key) {
             of_segments[at] = Column::read(cursor, count)?.values(count);
         } else if let Some(at) = BLOCK_KEYS.iter().position(|&known| known == key) {
@@ -207,16 +191,15 @@ fn read_segments(chunk: &Chunk<'_>, facts: &Facts, context: &mut Context) -> Par
         return Err(Fault::Wrong("blocks of another number than stated"));
     }
     let mut unknown = 0;
-    let mut rest =
-        (0..blocks).map(|row| block(&of_blocks, row, &context.ids, &mut unknown)).collect::<Vec<_>>();
+    let mut rest = (0..blocks).map(|row| block(&of_blocks, row, ids, &mut unknown)).collect::<Vec<_>>();
     let mut segments: Vec<Segment> = Vec::with_capacity(count);
     // From the back, so that each segment's blocks split off without moving the others.
     for row in (0..count).rev() {
         let own = rest.split_off(rest.len() - cell(&of_segments, 11, row) as usize);
-        segments.push(segment(&of_segments, row, own, &context.ids, &mut unknown));
+        segments.push(segment(&of_segments, row, own, ids, &mut unknown));
     }
     segments.reverse();
-    context.trace.warnings.add_many("unknown-id", unknown, || {
+    trace.warnings.add_many("unknown-id", unknown, || {
         "segments or blocks name stacks or states that the trace does not define".to_owned()
     });
     Ok(segments)

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use crate::error::Result;
-use crate::model::{DeviceId, Trace};
+use crate::model::{DeviceId, Segment, Trace};
 
 use super::budget::Budget;
 use super::chunk::{Kind, pack};
@@ -91,6 +91,18 @@ impl<'w> Writer<'w> {
         Ok(())
     }
 
+    /// Writes the state of `device` before its event number `event`: segments with all their blocks, by address. So a
+    /// reader may begin there ([`super::Recording::part`]). States are written in the order of their events; the final
+    /// one is written by [`Writer::finish`].
+    ///
+    /// # Errors
+    /// As [`write()`].
+    pub fn state(&mut self, trace: &Trace, device: DeviceId, event: u64, segments: &[Segment]) -> Result<()> {
+        write_until(&mut self.sink, trace, &mut self.written, Position::end(trace))?;
+        segments::write(&mut self.sink, device, event, segments)?;
+        Ok(())
+    }
+
     /// Writes what stands behind the events, all but the events of `trace`, and closes the file.
     ///
     /// # Errors
@@ -106,7 +118,10 @@ impl<'w> Writer<'w> {
         holders::write(sink, &trace.holders)?;
         sample_rows::write(sink, &trace.samples)?;
         for device in &trace.devices {
-            segments::write(sink, device, ends.get(&device.device).copied().unwrap_or(0))?;
+            let end = ends.get(&device.device).copied().unwrap_or(0);
+            if let Some(state) = &device.segments {
+                segments::write(sink, device.device, end, state)?;
+            }
         }
         notes::write(sink, &trace.warnings)?;
         header::write_trailer(sink, trace, &ends)?;

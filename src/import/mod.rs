@@ -13,11 +13,13 @@ mod source;
 mod stream;
 mod unpack;
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::format::{self, Checksums};
-use crate::model::{Outline, Trace};
+use crate::format::{self, Checksums, Recording};
+use crate::model::{DeviceId, Outline, Trace};
 
 use graph::Graph;
 use rows::Rows;
@@ -50,6 +52,30 @@ impl Default for ReadOptions {
 pub fn read_path(path: &Path, options: &ReadOptions, progress: &Progress<'_>) -> Result<Trace> {
     let source = source::open(path, options)?;
     read_packed(source.bytes(), options, progress)
+}
+
+/// As [`read_path`], with only the events of each device that `windows` asks for, where the file allows that: see
+/// [`Recording::part`]. Of snapshots all events are read.
+///
+/// # Errors
+/// As [`read_path`].
+pub fn read_part(
+    path: &Path,
+    options: &ReadOptions,
+    progress: &Progress<'_>,
+    windows: &(dyn Fn(&Recording<'_>) -> BTreeMap<DeviceId, Range<u64>> + Sync),
+) -> Result<Trace> {
+    let source = source::open(path, options)?;
+    let unpacked = unpack::unpack(source.bytes(), options)?;
+    let bytes = unpacked.as_ref().map_or(source.bytes(), |unpacked| &unpacked.bytes);
+    if sniff(bytes) != Kind::Memlab || bytes.len() as u64 > options.max_bytes {
+        return read_unpacked(source.bytes(), unpacked, options, progress);
+    }
+    let recording = Recording::open(bytes)?;
+    let wanted = windows(&recording);
+    let mut trace = recording.part(&wanted);
+    note_cut(&mut trace, unpacked.and_then(|unpacked| unpacked.fault));
+    Ok(trace)
 }
 
 /// Most bytes of a trace whose checksums are all computed for an outline. A few milliseconds are not noticed; a
@@ -93,14 +119,14 @@ pub fn is_recording(path: &Path) -> bool {
 pub fn with_recording<T>(
     path: &Path,
     options: &ReadOptions,
-    work: impl FnOnce(format::Recording<'_>) -> T,
+    work: impl FnOnce(Recording<'_>) -> T,
 ) -> Result<Option<T>> {
     let source = source::open(path, options)?;
     let bytes = source.bytes();
     if !format::is_trace(bytes) || bytes.len() as u64 > options.max_bytes {
         return Ok(None);
     }
-    format::Recording::open(bytes).map(|recording| Some(work(recording)))
+    Recording::open(bytes).map(|recording| Some(work(recording)))
 }
 
 /// What a file held.

@@ -1,5 +1,7 @@
 //! The event list of one device, in columns.
 
+use std::ops::Range;
+
 use super::{StackId, StringId};
 
 /// Stands in an OOM's address column for free bytes of the device that are not recorded.
@@ -125,6 +127,12 @@ impl<T: Copy + Default + PartialEq> OptionalColumn<T> {
     #[must_use]
     pub fn values(&self) -> &[T] {
         &self.values
+    }
+
+    /// A copy of the rows `range`.
+    fn slice(&self, range: &Range<usize>) -> Self {
+        let end = range.end.min(self.values.len());
+        Self { values: self.values[range.start.min(end)..end].to_vec() }
     }
 
     /// Takes off the rows from `at` on.
@@ -254,6 +262,32 @@ impl Events {
         self.times_us.iter().any(|&time| time != NO_TIME)
     }
 
+    /// A copy of the events `range`, as far as they exist. Streams keep their numbers.
+    #[must_use]
+    pub fn slice(&self, range: Range<usize>) -> Self {
+        let Range { start, end } = range;
+        let start = start.min(self.len());
+        let range = start..end.clamp(start, self.len());
+        let from = range.start as u64;
+        let place = |event: usize| self.other_actions.partition_point(|&(other, _)| other < event as u64);
+        let others = self.other_actions[place(range.start)..place(range.end)].iter();
+        Self {
+            actions: self.actions[range.clone()].to_vec(),
+            times_us: self.times_us[range.clone()].to_vec(),
+            addresses: self.addresses[range.clone()].to_vec(),
+            sizes: self.sizes[range.clone()].to_vec(),
+            streams: self.streams[range.clone()].to_vec(),
+            stacks: self.stacks[range.clone()].to_vec(),
+            pools: self.pools.slice(&range),
+            compile_contexts: self.compile_contexts.slice(&range),
+            user_metadata: self.user_metadata.slice(&range),
+            internal_metadata: self.internal_metadata.slice(&range),
+            forward_frames: self.forward_frames.slice(&range),
+            other_actions: others.map(|&(event, name)| (event - from, name)).collect(),
+            stream_values: self.stream_values.clone(),
+        }
+    }
+
     /// Takes off the events from `at` on. Streams keep their numbers.
     #[must_use]
     pub fn split_off(&mut self, at: usize) -> Self {
@@ -351,6 +385,9 @@ mod tests {
         for at in 0..=10 {
             let mut front = events.clone();
             let behind = front.split_off(at);
+            assert_eq!(events.slice(at..99).other_actions, behind.other_actions);
+            assert_eq!(events.slice(at..99).sizes, behind.sizes);
+            assert_eq!(events.slice(0..at).user_metadata.get(2), front.user_metadata.get(2));
             assert_eq!((front.len(), behind.len()), (at.min(9), 9 - at.min(9)));
             front.append(behind);
             assert_eq!(format!("{front:?}"), format!("{events:?}"), "{at}");

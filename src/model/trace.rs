@@ -51,13 +51,14 @@ pub struct DeviceTrace {
     pub device: DeviceId,
     /// Events, oldest first.
     pub events: Events,
-    /// State at the end, by address; `None` when the file does not have it (a killed job, for example).
+    /// State at the end of the recording, by address; `None` when the file does not have it (a killed job, for example).
+    /// It is the state after the events of the columns only if these reach so far: [`DeviceTrace::stated_end`].
     pub segments: Option<Vec<Segment>>,
     /// Where the events begin, when they do not begin with the recording's first.
     pub excerpt: Option<Excerpt>,
 }
 
-/// How an excerpt of a recording begins: event 0 of the columns is event `first_event` of the recording, and before it
+/// Which part of a recording an excerpt is: event 0 of the columns is event `first_event` of the recording, and before it
 /// the allocator was in this state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Excerpt {
@@ -74,6 +75,25 @@ impl DeviceTrace {
     #[must_use]
     pub fn first_event(&self) -> u64 {
         self.excerpt.as_ref().map_or(0, |excerpt| excerpt.first_event)
+    }
+
+    /// How many events the recording has on this device: more than the columns where they are an excerpt.
+    #[must_use]
+    pub fn recorded_events(&self) -> u64 {
+        let behind = self.first_event() + self.events.len() as u64;
+        self.excerpt.as_ref().map_or(behind, |excerpt| excerpt.recorded_events.max(behind))
+    }
+
+    /// Whether the columns reach to the recording's last event: false only for an excerpt.
+    #[must_use]
+    pub fn reaches_the_end(&self) -> bool {
+        self.first_event() + self.events.len() as u64 >= self.recorded_events()
+    }
+
+    /// The final state, if the columns reach up to it.
+    #[must_use]
+    pub fn stated_end(&self) -> Option<&[Segment]> {
+        self.segments.as_deref().filter(|_| self.reaches_the_end())
     }
 }
 
@@ -161,6 +181,12 @@ impl Trace {
             None => None,
         };
         stated.or_else(|| self.settings.memory_fraction()).filter(|part| (0.0..=1.0).contains(part))
+    }
+
+    /// Events that the recording has on all devices, also where only an excerpt is at hand.
+    #[must_use]
+    pub fn recorded_events(&self) -> u64 {
+        self.devices.iter().map(DeviceTrace::recorded_events).sum()
     }
 
     /// Events on all devices.

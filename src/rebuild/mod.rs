@@ -45,7 +45,7 @@ const MAX_CORRECTIONS: usize = 4;
 pub fn rebuild(trace: &Trace, device: &DeviceTrace) -> History {
     let rules = Rules::new(&trace.settings);
     let mut history = run(trace, device, &rules, || ()).0;
-    let differences = end_differences(trace, device.segments.as_deref(), &history);
+    let differences = end_differences(trace, device.stated_end(), &history);
     history.warnings.merge(differences);
     history
 }
@@ -60,7 +60,7 @@ fn run<O: Observer>(
     let mut initial = Initial::derive(device, rules);
     let mut completions = Completions::default();
     completions.take(&device.events);
-    let completes_at_once = completions.are_left_out(device.segments.as_deref());
+    let completes_at_once = completions.are_left_out(device.stated_end());
     for attempt in 0.. {
         let mut pass = Pass::new(trace, device, rules, &initial, completes_at_once, observer());
         pass.walk();

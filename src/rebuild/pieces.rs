@@ -155,6 +155,13 @@ impl Carried {
         self.now.blocks.iter().map(|block| block.stack).collect()
     }
 
+    /// Whether frees complete with their request because the recording leaves out completions: an excerpt could not tell,
+    /// so no state is to be written into such a recording.
+    #[must_use]
+    pub fn completes_at_once(&self) -> bool {
+        self.completes_at_once
+    }
+
     /// The allocator's state before the next piece; stacks are those of the allocations.
     #[must_use]
     pub fn segments(&self) -> Vec<Segment> {

@@ -118,7 +118,7 @@ fn row_of(trace: &Trace, grouping: &Grouping, entry: &LineEntry) -> LineTableRow
 /// Rows of allocations that are summed at a time.
 const PIECE_ROWS: usize = 1 << 20;
 
-/// Every group's figures; over `window` (event numbers) where one is given.
+/// Every group's figures; over `window` (events of the columns, also in an excerpt) where one is given.
 ///
 /// # Errors
 /// [`Error::Table`] when Polars refuses, which a well-formed history does not cause.
@@ -130,12 +130,14 @@ pub fn lines(
     window: Option<Range<u64>>,
 ) -> Result<LineTable> {
     let whole = 0..device.events.len() as u64;
+    // What was live before an excerpt was not handed out in a window that begins with it.
+    let may_begin = window.is_none() || history.first_event == 0;
     let window = window.map_or(whole.clone(), |asked| clamp(&asked, whole.end));
     let mut pass = line_pass::run(device, history, grouping, &window);
     if window == whole {
         pass.peak = history.peaks.allocated;
     }
-    let (with_earlier, peak) = (window.start == 0, pass.peak.moment);
+    let (with_earlier, peak) = (may_begin && window.start == 0, pass.peak.moment);
     let sums = Sums { history, grouping, window: &window, with_earlier, peak };
     let mut parts = Parts::default();
     for which in [Sum::Total, Sum::Held, Sum::Inferred, Sum::Live] {

@@ -115,7 +115,7 @@ pub use staircase::{Staircase, staircase};
 pub use step_curve::{StepColumn, StepCurve, step_curve};
 pub use step_growth::{StepLine, each_step_line};
 pub use step_lines::step_lines;
-pub use steps::{StepRow, StepSource, StepTable, StepsOfPieces, backward_steps, steps};
+pub use steps::{StepRow, StepSource, StepTable, StepsOfPieces, backward_steps, steps, steps_by_chunks};
 pub use streams::{MainStream, StreamUse, Streams, streams};
 pub use survivors::survivors;
 pub use tags::{MODULE_RULE, ModuleTags, Tag};

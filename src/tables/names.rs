@@ -162,13 +162,19 @@ impl Search {
             Some(events) => Moment(events - history.first_event).min(end),
             None => clock.moment_after(time_us).unwrap_or(end),
         };
-        // A census from before an excerpt names what other allocations had at these addresses.
+        // A census from before an excerpt, or behind it, names what other allocations had at these addresses.
         let first = history.first_event;
-        let is_within = |events: Option<u64>, time_us: i64| match events {
-            _ if first == 0 => true,
-            Some(events) => events >= first,
-            None => clock.start_us().is_none_or(|start| time_us >= start),
+        let is_behind = |events: Option<u64>, time_us: i64| match events {
+            _ if device.reaches_the_end() => false,
+            Some(events) => events > first + history.events,
+            None => device.events.times_us.last().is_none_or(|&last| time_us > last),
         };
+        let is_before = |events: Option<u64>, time_us: i64| match events {
+            _ if first == 0 => false,
+            Some(events) => events < first,
+            None => clock.start_us().is_some_and(|start| time_us < start),
+        };
+        let is_within = |events, time_us| !is_before(events, time_us) && !is_behind(events, time_us);
         let is_own = |own: DeviceId, events, time_us| own == device.device && is_within(events, time_us);
         let tensors = trace.tensors.iter().enumerate();
         let tensors = tensors.filter(|(_, row)| is_own(row.device, row.events, row.time_us));

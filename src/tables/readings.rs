@@ -93,7 +93,8 @@ pub struct Readings {
 pub fn readings(trace: &Trace, device: &DeviceTrace, history: &History) -> Option<Readings> {
     let clock = Clock::of(&device.events);
     let (first, events) = (history.first_event, history.events);
-    let samples = Samples { all: &trace.samples, device: device.device, first, events };
+    let last_us = device.events.times_us.last().copied().filter(|_| !device.reaches_the_end());
+    let samples = Samples { all: &trace.samples, device: device.device, first, events, last_us };
     let mut rows = samples.rows(clock);
     let mut filling = Filling::of(&rows);
     filling.take(&mut rows, device, history, 0);
@@ -113,7 +114,7 @@ impl<'a> ReadingsOfPieces<'a> {
     #[must_use]
     pub fn new(samples: &'a [Sample], device: DeviceId, times: &Times) -> Self {
         let events = times.events();
-        let rows = Samples { all: samples, device, first: 0, events }.rows(times.clock());
+        let rows = Samples { all: samples, device, first: 0, events, last_us: None }.rows(times.clock());
         let filling = Filling::of(&rows);
         Self { rows, filling, events }
     }
@@ -147,6 +148,8 @@ struct Samples<'a> {
     device: DeviceId,
     first: u64,
     events: u64,
+    /// Time of the last event looked at, where more follow in the recording.
+    last_us: Option<i64>,
 }
 
 impl<'a> Samples<'a> {
@@ -158,13 +161,17 @@ impl<'a> Samples<'a> {
         rows
     }
 
-    /// `None` for a sample from before the first event of an excerpt.
+    /// `None` for a sample from before the first event of an excerpt, or from behind its last.
     fn row(&self, sample: &'a Sample, clock: Clock<'_>) -> Option<Row<'a>> {
         let is_before = match sample.events {
             Some(stated) => stated < self.first,
             None => clock.start_us().is_some_and(|start| sample.time_us < start),
         };
-        if self.first > 0 && is_before {
+        let is_behind = self.last_us.is_some_and(|last| match sample.events {
+            Some(stated) => stated > self.first + self.events,
+            None => sample.time_us > last,
+        });
+        if self.first > 0 && is_before || is_behind {
             return None;
         }
         let stated = sample.events.map(|stated| stated - self.first).filter(|&stated| stated <= self.events);

@@ -51,6 +51,29 @@ impl Times {
         }
     }
 
+    /// What chunks of events, as (number, earliest time, latest time) and in order of time, say of the moments of times:
+    /// the earliest possible ones, or else the latest. Moments are one too high. `None` without a chunk.
+    pub(super) fn bounds(trace: &Trace, chunks: &[(u64, i64, i64)], earliest: bool) -> Option<Self> {
+        let mut times = Self::new(trace);
+        (times.first_us, times.last_us) = (chunks.first()?.1, chunks.last()?.2);
+        let mut starts = vec![1];
+        for chunk in chunks {
+            starts.push(starts.last()? + chunk.0);
+        }
+        times.events = *starts.last()?;
+        let bound = |&asked: &i64| {
+            let at = if earliest {
+                chunks.partition_point(|chunk| chunk.2 < asked)
+            } else {
+                chunks.partition_point(|chunk| chunk.1 <= asked)
+            };
+            starts[at]
+        };
+        times.before = times.asked.iter().map(bound).collect();
+        times.upto.clone_from(&times.before);
+        Some(times)
+    }
+
     /// Takes in the next events.
     pub fn take(&mut self, events: &Events) {
         let times = events.times_us.as_slice();

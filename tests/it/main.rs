@@ -17,6 +17,7 @@ mod docs;
 mod emitted;
 mod escaping;
 mod exactness;
+mod excerpt;
 mod explain;
 mod export_protobuf;
 mod exports;

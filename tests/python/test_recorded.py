@@ -56,6 +56,42 @@ def test_a_trace_takes_less_than_twelve_bytes_an_event(tmp_path):
     assert path.stat().st_size < 12 * len(snapshot["device_traces"][0])
 
 
+def test_a_state_is_written_before_the_first_event_and_every_so_many(tmp_path, monkeypatch):
+    monkeypatch.setattr("memlab.recorder.STATE_EVENTS", 1000)
+    snapshot, path = load("gpt"), tmp_path / "trace.msgpack"
+    record(path, StandIn(snapshot), 300)
+    states = [(facts["device"], facts["events"], facts["first"]) for facts in Trace(path).states]
+    count = len(snapshot["device_traces"][0])
+    between = [(0, events, 0) for events in range(1200, count, 1200)]
+    assert len(between) > 3
+    assert states[: 1 + len(between)] == [(0, 0, 0), *between]
+    assert states[-1][1] == count
+
+
+def test_no_state_is_written_of_a_read_in_which_something_happened(tmp_path, monkeypatch):
+    monkeypatch.setattr("memlab.recorder.STATE_EVENTS", 1000)
+    path, backend = tmp_path / "trace.msgpack", StandIn(load("gpt"))
+    session.start(path, session.parse(QUIET), backend)
+    backend.advance(1500)
+    backend.meanwhile = lambda backend: backend.advance(1)
+    session.current().recorder.read()
+    backend.meanwhile = None
+    session.current().recorder.flush()
+    assert [facts["events"] for facts in Trace(path).states] == [0]
+    session.current().recorder.read()
+    session.current().recorder.flush()
+    assert [facts["events"] for facts in Trace(path).states] == [0, 1501]
+    session.stop()
+
+
+def test_states_in_between_change_no_figure(tmp_path, monkeypatch, analyzer):
+    monkeypatch.setattr("memlab.recorder.STATE_EVENTS", 1000)
+    path = tmp_path / "trace.msgpack"
+    record(path, StandIn(load("cnn")), 100)
+    ours = json.loads(analyzer("summary", "--json", path))["devices"]
+    assert ours == json.loads(analyzer("summary", "--json", source_of("cnn")))["devices"]
+
+
 def test_the_same_stack_is_written_once(tmp_path):
     path = tmp_path / "trace.msgpack"
     record(path, StandIn(load("cnn")), 20)

@@ -47,7 +47,7 @@ pub fn analyze_recording(
     if recording.trace().reduced.is_some() {
         return analyze_file(path, &recording.into_trace(), options);
     }
-    if options.window.is_some() {
+    if options.is_of_a_part() {
         return Err(Error::Shape { what: "a part of a recording is not read in pieces".to_owned() });
     }
     let devices: Vec<DeviceId> = recording.trace().devices.iter().map(|entry| entry.device).collect();

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
+use crate::analysis::{self, EVENTS_PER_STATE};
 use crate::cli::args::{CodecChoice, ConvertArgs};
 use crate::cli::console::{Console, shown};
 use crate::cli::failure::refuse;
@@ -35,7 +36,10 @@ pub(crate) fn run(args: &ConvertArgs, console: &Console) -> anyhow::Result<Statu
     for warning in input.trace.warnings.iter() {
         console.warning(&input.label, &warning.text, warning.count);
     }
-    write(&input.trace, target, pending.writer())
+    if args.state_every.is_some() && !matches!(target, Target::Trace(_)) {
+        return Err(refuse("--state-every is for traces", "end OUT in .msgpack"));
+    }
+    write(&input.trace, target, state_every(args, &input.trace), pending.writer())
         .with_context(|| format!("failed to write {}", shown(&args.output)))?;
     let bytes = pending.commit()?;
     console.wrote(&args.output, bytes);
@@ -82,10 +86,25 @@ fn codec_of(choice: CodecChoice) -> Codec {
     }
 }
 
-fn write(trace: &Trace, target: Target, out: &mut impl Write) -> anyhow::Result<()> {
+/// Events between two states in a trace, if there are to be any: a short recording is read quickly as a whole.
+fn state_every(args: &ConvertArgs, trace: &Trace) -> Option<usize> {
+    let is_long = trace.devices.iter().any(|device| device.events.len() >= 2 * EVENTS_PER_STATE);
+    args.state_every.or(is_long.then_some(EVENTS_PER_STATE)).filter(|&every| every > 0)
+}
+
+fn write(
+    trace: &Trace,
+    target: Target,
+    state_every: Option<usize>,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
     match target {
         Target::Trace(codec) => {
-            format::write(trace, &WriteOptions { codec, ..WriteOptions::default() }, out)?;
+            let options = WriteOptions { codec, ..WriteOptions::default() };
+            match state_every {
+                Some(every) => analysis::write_with_states(trace, every, &options, out)?,
+                None => format::write(trace, &options, out)?,
+            }
         }
         Target::Snapshot(packing) => packing::write_snapshot(trace, packing, out)?,
     }

@@ -16,7 +16,7 @@ pub(crate) fn run(args: &LinesArgs, console: &Console) -> anyhow::Result<Status>
         // The renderer leaves rows out itself, and says so.
         options.top = None;
     }
-    let trace = input::one(&args.trace, console, |input| {
+    let trace = input::one_part(&args.trace, args.analysis.part().as_ref(), console, |input| {
         if let Some(option) = args.analysis.needs_events() {
             input::require_events(&input.trace, option)?;
         }

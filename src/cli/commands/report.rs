@@ -21,7 +21,7 @@ pub(crate) fn run(args: &ReportArgs, console: &Console) -> anyhow::Result<Status
     if let Some(detail) = args.detail {
         options.page = Some(Budget(detail.0));
     }
-    let (mut trace, pages) = input::one(&args.trace, console, |input| {
+    let (mut trace, pages) = input::one_part(&args.trace, args.analysis.part().as_ref(), console, |input| {
         if let Some(option) = args.analysis.needs_events() {
             input::require_events(&input.trace, option)?;
         }

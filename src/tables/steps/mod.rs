@@ -5,6 +5,7 @@
 
 mod backward;
 mod boundaries;
+mod chunks;
 mod detect;
 
 use crate::model::{DeviceId, DeviceTrace, Trace};
@@ -15,6 +16,7 @@ use super::times::Times;
 use super::walk::{Tally, Totals, Walk};
 pub use backward::backward_steps;
 use boundaries::Span;
+pub use chunks::steps_by_chunks;
 
 /// How steps were found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,7 +92,7 @@ pub fn steps(trace: &Trace, device: &DeviceTrace, history: &History) -> StepTabl
 /// One walk over the events fills in the figures of all steps.
 fn measured(history: &History, spans: Vec<Span>) -> Vec<StepRow> {
     let mut measure = Measure::new(spans);
-    measure.take(history);
+    measure.take(history, 0);
     measure.rows()
 }
 
@@ -112,7 +114,7 @@ impl StepsOfPieces {
 
     /// Takes in the next piece.
     pub fn take(&mut self, history: &History) {
-        self.measure.take(history);
+        self.measure.take(history, history.first_event);
     }
 
     /// The table, after the last piece; `None` when no step is named.
@@ -139,10 +141,10 @@ impl Measure {
         Self { rows: spans.into_iter().map(row).collect(), begun: 0, ended: 0 }
     }
 
-    /// Takes in the whole `history`, or the next piece's.
-    fn take(&mut self, history: &History) {
+    /// Takes in the whole `history`, or the next piece's, whose first event has number `first` where steps are counted.
+    fn take(&mut self, history: &History, first: u64) {
         if self.ended < self.rows.len() {
-            let mut meter = Meter { totals: Totals::new(history), measure: self, first: history.first_event };
+            let mut meter = Meter { totals: Totals::new(history), measure: self, first };
             Walk::new(history).run(&mut meter);
         }
     }
@@ -160,7 +162,7 @@ impl Measure {
 struct Meter<'a> {
     totals: Totals<'a>,
     measure: &'a mut Measure,
-    /// Number of the first event: steps count moments from the first of the recording on.
+    /// Number of the first event: steps of pieces count moments from the first of the recording on.
     first: u64,
 }
 

@@ -137,9 +137,10 @@ fn analyzed(
     let in_pieces =
         |place: usize, packed: Packed<'_>| Ok(sink.take(place, work.analyze_packed(place, packed)?));
     // A part of the events is read as a part, or needs them all.
-    let may_be_pieces = work.options.window.is_none();
+    let may_be_pieces = !work.options.is_of_a_part();
     let (in_pieces, rounds) = (may_be_pieces.then_some(&in_pieces as _), analysis::rounds(&work.options));
-    let results = input::within(paths, &budget, console, whole, in_pieces, rounds)?;
+    let part = work.args.analysis.part();
+    let results = input::within(paths, part.as_ref(), &budget, console, whole, in_pieces, rounds)?;
     Ok(input::keep_good(results, console))
 }
 

@@ -38,7 +38,7 @@ pub(in super::super) fn run(args: &ExportArgs, console: &Console) -> anyhow::Res
     let work = |at: usize, input: Input| {
         make(args, &staging, at, &input).with_context(|| format!("failed to export {}", input.label))
     };
-    let made = input::within(&paths, &Budget::new(None), console, work, None, 0)?;
+    let made = input::within(&paths, None, &Budget::new(None), console, work, None, 0)?;
     let (placed, failed, mut bytes) = place_all(args, &paths, made, &staging, console);
     drop(staging);
     let status = if failed.is_empty() { Status::Done } else { Status::Failed };
