@@ -49,6 +49,7 @@ mod reserved;
 mod roundtrip;
 mod sandbox;
 mod sizes;
+mod states;
 mod steps;
 mod survivors;
 mod tables;
