@@ -74,7 +74,6 @@ pub(super) fn analyze_rebuilt(
     let window = asked.as_ref().map_or(0..history.events, |asked| clamp(asked, history.events));
     let usage = counters(history, &window);
     let work = Work { trace, device, history, grouping, window, usage };
-    let table = tables::lines(trace, device, history, grouping, asked)?;
     let facts = trace.process.devices.iter().find(|facts| facts.device == device.device);
     let total_bytes = total_bytes(trace, device.device);
     let readings = tables::readings(trace, device, history);
@@ -95,10 +94,14 @@ pub(super) fn analyze_rebuilt(
         setting: what_would_help.as_ref().and_then(told::setting),
         states: States::default(),
     };
+    let threads = threads(options, history.events);
+    let lines = || tables::lines(trace, device, history, grouping, asked);
+    let (table, found) = side_by_side(threads > 1, lines, || findings::of_device(&scene, threads));
+    let (table, found) = (table?, found?);
     let order: Vec<u32> = table.entries.iter().map(|entry| entry.group).collect();
     let at_peak = scene.state_at(usage.peaks.reserved.moment);
     let first_event = history.first_event;
-    let findings = findings::of_device(&scene)?.into_iter().map(|found| found.numbered_from(first_event));
+    let findings = found.into_iter().map(|found| found.numbered_from(first_event));
     let (findings, mut summed) = (findings.collect(), told::facts(&scene, options.several_files));
     let self_check = readings.as_ref().and_then(recorded::self_check);
     let mut report = DeviceReport {
@@ -150,6 +153,33 @@ fn steps_of(trace: &Trace, device: &DeviceTrace, history: &History) -> StepTable
         steps.rows.retain(|step| step.begin.0 < history.events);
     }
     steps
+}
+
+/// How many rules are looked at side by side. Of several files other ones are in work meanwhile, and of a very long
+/// recording what each rule needs for itself adds up.
+fn threads(options: &Options, events: u64) -> usize {
+    const MOST: usize = 4;
+    const MOST_EVENTS: u64 = 20_000_000;
+    if options.several_files || events > MOST_EVENTS {
+        return 1;
+    }
+    std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get).min(MOST)
+}
+
+/// Does both, `one` on a thread of its own if `apart`.
+fn side_by_side<A: Send, B>(
+    apart: bool,
+    one: impl FnOnce() -> A + Send,
+    other: impl FnOnce() -> B,
+) -> (A, B) {
+    if !apart {
+        return (one(), other());
+    }
+    std::thread::scope(|scope| {
+        let one = scope.spawn(one);
+        let other = other();
+        (one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), other)
+    })
 }
 
 /// The device for a page: always by line and always whole, whatever the report looks at.

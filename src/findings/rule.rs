@@ -2,6 +2,8 @@
 //!
 //! Owns the list of all rules in the order of the contract. A rule is one file of `rules`.
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
 use crate::error::Result;
 
 use super::rules;
@@ -90,16 +92,43 @@ pub fn rule(name: &str) -> Option<&'static Rule> {
     RULES.iter().copied().find(|rule| rule.name == name)
 }
 
-/// What the rules find on one device, most serious first; within one severity in the order of the rules.
+/// What the rules find on one device, most serious first; within one severity in the order of the rules. `threads` rules
+/// are looked at side by side.
 ///
 /// # Errors
 /// [`crate::error::Error::Table`] when a table cannot be built.
-pub fn of_device(scene: &Scene<'_>) -> Result<Vec<Finding>> {
-    let mut found = Vec::new();
-    for rule in RULES {
-        if let Check::Device(check) = rule.check {
-            found.extend(check(scene)?);
+pub fn of_device(scene: &Scene<'_>, threads: usize) -> Result<Vec<Finding>> {
+    let of_devices = |rule: &&Rule| match rule.check {
+        Check::Device(check) => Some(check),
+        Check::Trace(_) | Check::Ranks(_) => None,
+    };
+    let checks: Vec<_> = RULES.iter().filter_map(of_devices).collect();
+    // Threads of their own: what several rules ask for is computed by the first, and whoever waits for it must not have
+    // begun another rule meanwhile, as a worker of a pool that steals might.
+    let next = AtomicUsize::new(0);
+    let look = || {
+        let mut found = Vec::new();
+        loop {
+            let place = next.fetch_add(1, Relaxed);
+            let Some(check) = checks.get(place) else { return found };
+            found.push((place, check(scene)));
         }
+    };
+    let mut all = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(look)).collect();
+        let mut all = look();
+        for other in others {
+            match other.join() {
+                Ok(found) => all.extend(found),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        all
+    });
+    all.sort_by_key(|(place, _)| *place);
+    let mut found = Vec::new();
+    for (_, of_rule) in all {
+        found.extend(of_rule?);
     }
     found.sort_by_key(|finding| finding.severity);
     Ok(found)

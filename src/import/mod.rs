@@ -4,6 +4,7 @@
 //! snapshot as pickle or JSON, each plain, gzip or zstd. Never executes anything from a file, never
 //! allocates what a file merely claims. Does not judge what was recorded: that is `rebuild`.
 
+mod ahead;
 mod graph;
 mod json;
 mod pickle;
@@ -210,7 +211,7 @@ fn read_plain(bytes: &[u8], options: &ReadOptions, progress: &Progress<'_>) -> R
     }
     match sniff(bytes) {
         Kind::Memlab => format::read(bytes),
-        Kind::Pickle => read_pickle(bytes, true, progress),
+        Kind::Pickle => ahead::with_pages(bytes, || read_pickle(bytes, true, progress)),
         Kind::Json => read_json(bytes),
         Kind::Unknown => Err(Error::UnknownFormat { what: describe(bytes) }),
     }

@@ -290,24 +290,22 @@ impl Sums<'_> {
         // In pieces, so that no frame is as long as the recording. No rows are a piece, too.
         for first in (0..rows.max(1)).step_by(PIECE_ROWS) {
             let piece = first..rows.min(first + PIECE_ROWS);
-            let mask = BooleanChunked::from_iter_values("keep".into(), piece.clone().map(keep));
-            parts.add(sum_by_group(&self.allocations(piece)?.filter(&mask)?, name)?)?;
+            parts.add(sum_by_group(&self.allocations(piece.filter(|&row| keep(row)))?, name)?)?;
         }
         Ok(())
     }
 
-    /// Group and bytes of the allocations in `rows`. A size is cut at a value at which no sum can overflow: only a
+    /// Group and bytes of the allocations `rows`. A size is cut at a value at which no sum can overflow: only a
     /// damaged file has such sizes.
-    fn allocations(&self, rows: Range<usize>) -> PolarsResult<DataFrame> {
-        let groups = self.grouping.len();
-        let of_allocation = &self.grouping.of_allocation[rows.clone()];
-        let slots = of_allocation.iter().map(|&group| line_pass::slot(group, groups) as u32);
-        let sizes = &self.history.allocations.block_bytes;
+    fn allocations(&self, rows: impl Iterator<Item = usize>) -> PolarsResult<DataFrame> {
+        let (groups, sizes) = (self.grouping.len(), &self.history.allocations.block_bytes);
         let limit = u64::MAX / (sizes.len() as u64).max(1);
-        let bytes = sizes[rows].iter().map(|&bytes| bytes.min(limit));
+        let of_allocation = &self.grouping.of_allocation;
+        let row = |row: usize| (line_pass::slot(of_allocation[row], groups) as u32, sizes[row].min(limit));
+        let (group, bytes): (Vec<u32>, Vec<u64>) = rows.map(row).unzip();
         DataFrame::new_infer_height(vec![
-            Column::new("group".into(), slots.collect::<Vec<u32>>()),
-            Column::new("bytes".into(), bytes.collect::<Vec<u64>>()),
+            Column::new("group".into(), group),
+            Column::new("bytes".into(), bytes),
         ])
     }
 
