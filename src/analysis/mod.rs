@@ -133,7 +133,9 @@ fn analyze_seen<T: Send>(
     part::require_step(&analysed, options)?;
     let mut warnings: Warnings = trace.warnings.clone();
     let mut complete = recorded::is_whole(trace, &mut warnings) && trace.complete;
-    devices.iter().for_each(|device| part::warn_of_excerpt(device, &mut warnings));
+    for device in &devices {
+        part::warn_of_excerpt(device, &mut warnings);
+    }
     let mut reports = Vec::with_capacity(analysed.len());
     let (mut found, mut facts, mut pages) = (Vec::new(), Vec::new(), Vec::new());
     let mut curves = Vec::new();

@@ -104,6 +104,9 @@ pub(crate) struct Packed<'a> {
     pub room: Room,
 }
 
+/// What is made of a trace that is read in pieces; told its place.
+pub(crate) type InPieces<'a, T> = dyn Fn(usize, Packed<'_>) -> anyhow::Result<T> + Sync + 'a;
+
 /// Reads every path and does `work` on it, told its place among `paths`; results are in their order. No more files are
 /// in memory at a time than `budget` allows, and of each only `part` where that is possible. A trace that alone is too large for it is handed to `in_pieces`, where
 /// there is one, and which looks at its events `rounds` times.
@@ -116,7 +119,7 @@ pub(crate) fn within<T: Send>(
     budget: &Budget,
     console: &Console,
     work: impl Fn(usize, Input) -> anyhow::Result<T> + Sync,
-    in_pieces: Option<&(dyn Fn(usize, Packed<'_>) -> anyhow::Result<T> + Sync)>,
+    in_pieces: Option<&InPieces<'_, T>>,
     rounds: u64,
 ) -> anyhow::Result<Vec<anyhow::Result<T>>> {
     check_standard_input(paths)?;

@@ -20,20 +20,20 @@ impl DeviceReport {
             outside.series.iter_mut().for_each(|point| shift(&mut point.event, first));
         }
         if let Some(difference) = self.self_check.as_mut().and_then(|check| check.first_difference.as_mut()) {
-            difference.event = after(difference.event, first);
+            after(&mut difference.event, first);
         }
         if let Some(help) = &mut self.what_would_help {
             help.settings.iter_mut().for_each(|setting| shift(&mut setting.oom_event, first));
         }
         let pictures = &mut self.pictures;
         shift(&mut pictures.segments.event, first);
-        pictures.flame.event = after(pictures.flame.event, first);
+        after(&mut pictures.flame.event, first);
     }
 }
 
 /// The state before an excerpt's first event is the one after the event before it.
-fn after(event: Option<u64>, first: u64) -> Option<u64> {
-    Some(event.map_or(first - 1, |event| event + first))
+fn after(event: &mut Option<u64>, first: u64) {
+    *event = Some(event.map_or(first - 1, |event| event + first));
 }
 
 fn shift(event: &mut Option<u64>, first: u64) {
@@ -47,13 +47,13 @@ fn four(events: &mut Four<Option<u64>>, first: u64) {
         &mut events.active_bytes,
         &mut events.reserved_bytes,
     ] {
-        *event = after(*event, first);
+        after(event, first);
     }
 }
 
 fn fragmentation(rows: &mut FragmentationRow, first: u64) {
     for row in [&mut rows.at_peak, &mut rows.at_end].into_iter().chain(&mut rows.at_oom) {
-        row.event = after(row.event, first);
+        after(&mut row.event, first);
     }
 }
 
@@ -61,6 +61,6 @@ fn steps(steps: &mut StepsRow, first: u64) {
     for step in &mut steps.rows {
         step.begin_event += first;
         step.end_event += first;
-        step.peak_event = after(step.peak_event, first);
+        after(&mut step.peak_event, first);
     }
 }

@@ -75,9 +75,13 @@ fn in_pieces(trace: &Trace, device: &DeviceTrace, most: usize) -> Whole {
     let segments = device.segments.as_deref();
     let pieces = pieces(device, most);
     let mut prelude = Prelude::default();
-    pieces.iter().for_each(|piece| prelude.take(&piece.events));
+    for piece in &pieces {
+        prelude.take(&piece.events);
+    }
     if prelude.must_look_again(segments) {
-        pieces.iter().for_each(|piece| prelude.take_again(&piece.events));
+        for piece in &pieces {
+            prelude.take_again(&piece.events);
+        }
     }
     let mut carried = prelude.finish(segments, &trace.settings);
     loop {
@@ -116,12 +120,12 @@ fn one_round(
         }
         found.ooms.extend(history.ooms.iter().map(|oom| (oom.event + history.first_event, oom.usage)));
         numbers = (0..history.allocations.len())
-            .map(|row| match before.get(row) {
-                Some(&old) => numbers[old as usize],
-                None => {
-                    found.lives.push((0, 0, 0, [None; 3]));
-                    found.lives.len() - 1
+            .map(|row| {
+                if let Some(&old) = before.get(row) {
+                    return numbers[old as usize];
                 }
+                found.lives.push((0, 0, 0, [None; 3]));
+                found.lives.len() - 1
             })
             .collect();
         for (row, &number) in numbers.iter().enumerate() {

@@ -102,8 +102,9 @@ fn with_little_room_the_figures_stay_and_findings_are_of_the_last_events() {
         let told = pieces.report.warnings.iter().find(|warning| warning.kind == "read-in-pieces").unwrap();
         assert!(told.text.contains("findings, categories"), "{}", told.text);
         assert_eq!(one["events"], many["events"]);
-        let first =
-            |finding: &crate::report::FindingRow| finding.evidence.get("event").and_then(|at| at.as_u64());
+        let first = |finding: &crate::report::FindingRow| {
+            finding.evidence.get("event").and_then(serde_json::Value::as_u64)
+        };
         for finding in pieces.report.findings.iter().filter(|finding| finding.rule.starts_with("oom")) {
             let same = whole.report.findings.iter().find(|other| other.rule == finding.rule).unwrap();
             assert_eq!(first(finding), first(same), "{name}, {}", finding.rule);

@@ -123,7 +123,9 @@ impl<'a> Gathered<'a> {
             let mut failures = findings::failures(trace, piece, history, &history.ooms);
             self.times_us[1] =
                 self.times_us[1].or_else(|| ranks::unix_time(&piece.events, history.ooms[0].event));
-            failures.iter_mut().for_each(|failure| failure.oom.event += history.first_event);
+            for failure in &mut failures {
+                failure.oom.event += history.first_event;
+            }
             self.failures.extend(failures);
         }
         if is_last {
