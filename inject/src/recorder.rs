@@ -31,6 +31,8 @@ const WAIT: Duration = Duration::from_millis(200);
 static CURRENT: AtomicPtr<Recorder> = AtomicPtr::new(null_mut());
 /// Set for good when the recorder must not touch anything any more.
 static IS_OFF: AtomicBool = AtomicBool::new(false);
+/// Whether the one message was given.
+static HAS_SAID: AtomicBool = AtomicBool::new(false);
 static IS_FORKED: AtomicBool = AtomicBool::new(false);
 
 /// The recorder of one process.
@@ -112,7 +114,8 @@ pub(crate) fn close() {
 
 /// Switches the recorder off for good, with one message, and notes it in the file as far as that is possible.
 pub(crate) fn give_up(reason: &str) {
-    if IS_OFF.swap(true, Ordering::Relaxed) {
+    IS_OFF.store(true, Ordering::Relaxed);
+    if HAS_SAID.swap(true, Ordering::Relaxed) {
         return;
     }
     say(&format!("the driver recorder has stopped, the program goes on: {reason}"));
@@ -222,10 +225,12 @@ impl Recorder {
         self.write(false);
     }
 
+    /// At the first call: takes the file's name, before a forked child may, and starts the writer.
     fn begin_writing(&self) {
         if self.has_writer.swap(true, Ordering::Relaxed) {
             return;
         }
+        self.write(false);
         // SAFETY: recorders are never freed.
         let recorder: &'static Self = unsafe { &*std::ptr::from_ref(self) };
         if let Err(error) = without_signals(|| {

@@ -1,1 +1,11 @@
-fn main(){}
+//! The recorder against stand-ins for libcuda and libcupti, which are built here with cc: no GPU is needed.
+
+mod calls;
+mod cost;
+mod endings;
+mod processes;
+mod python;
+mod stacks;
+mod support;
+mod trace;
+mod ways;
