@@ -18,7 +18,7 @@ const MAX_KNOWN: usize = 1 << 16;
 #[derive(Debug, Default)]
 pub(crate) struct NativeTable {
     loaded: Loaded,
-    /// By index in `loaded`: id of the module, 0 if it has none yet, and whether its innermost frames are left out.
+    /// By index in `loaded`: id of the module, 0 if it has none yet, and whether its frames are left out.
     places: Vec<(u32, bool)>,
     by_addresses: FxHashMap<Box<[usize]>, u32>,
     module_ids: FxHashMap<Module, u32>,
@@ -41,7 +41,7 @@ impl NativeTable {
         self.loaded.generation == generation
     }
 
-    /// Takes a newer list of what is loaded. Frames of `ours` are left out where they are innermost.
+    /// Takes a newer list of what is loaded. Frames of `ours` are left out.
     pub(crate) fn take(&mut self, loaded: Loaded, ours: impl Fn(&Module) -> bool) {
         // Files that only came changed no address that was known.
         if loaded.generation.1 != self.loaded.generation.1 {
@@ -59,9 +59,9 @@ impl NativeTable {
         if let Some(&id) = self.by_addresses.get(addresses) {
             return id;
         }
-        let outer = addresses.iter().position(|&address| !self.is_ours(address)).unwrap_or(0);
+        let theirs: Vec<usize> = addresses.iter().copied().filter(|&address| !self.is_ours(address)).collect();
         let frames: Box<[u32]> =
-            addresses[outer..].iter().take(MAX_FRAMES).map(|&address| self.frame(address as u64)).collect();
+            theirs.iter().take(MAX_FRAMES).map(|&address| self.frame(address as u64)).collect();
         let id = self.intern(frames);
         if self.by_addresses.len() >= MAX_KNOWN {
             self.by_addresses.clear();
@@ -194,12 +194,12 @@ mod tests {
     }
 
     #[test]
-    fn own_frames_are_left_out_where_they_are_innermost() {
+    fn own_frames_are_left_out() {
         let mut table = NativeTable::default();
         let own = std::env::current_exe().expect("a path");
         table.take(Loaded::now(), |module| module.path == own);
-        let here = own_frames_are_left_out_where_they_are_innermost as *const () as usize + 1;
-        table.stack(&[here, 4096, here]);
-        assert_eq!(table.fresh.stacks[0].len(), 2);
+        let here = own_frames_are_left_out as *const () as usize + 1;
+        table.stack(&[here, 4096, here, 8192]);
+        assert_eq!(table.fresh.frames, [(0, 4096), (0, 8192)]);
     }
 }

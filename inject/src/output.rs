@@ -7,6 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use crate::call::Row;
 use crate::hook::Hook;
@@ -29,6 +30,7 @@ pub(crate) struct Output {
     path: PathBuf,
     pid: i32,
     is_forked: bool,
+    since_us: i64,
     hook: Hook,
     /// Whether the file says so already.
     hook_is_written: bool,
@@ -47,11 +49,14 @@ enum State {
 }
 
 impl Output {
-    pub(crate) fn new(path: PathBuf, pid: i32, is_forked: bool) -> Self {
+    /// The file of process `pid`, at `path` or at one that is derived from it. A file at `path` that is older than
+    /// `since_us` (Unix microseconds) is replaced.
+    pub(crate) fn new(path: PathBuf, pid: i32, is_forked: bool, since_us: i64) -> Self {
         Self {
             path,
             pid,
             is_forked,
+            since_us,
             hook: Hook::current(),
             hook_is_written: false,
             state: State::Waiting,
@@ -93,9 +98,10 @@ impl Output {
         Ok(())
     }
 
-    /// Writes the trailer, if there is a file.
-    pub(crate) fn close(&mut self) -> io::Result<()> {
-        if matches!(self.state, State::Open(..)) {
+    /// Writes the trailer, if there is a file. Answers how many calls are in it, if it was closed by this.
+    pub(crate) fn close(&mut self) -> io::Result<Option<u64>> {
+        let is_open = matches!(self.state, State::Open(..));
+        if is_open {
             let mut chunk = Chunk::new(Kind::Trailer);
             chunk.fact("clean").bool(self.is_clean);
             chunk.fact("chunks").uint(self.chunks);
@@ -104,7 +110,7 @@ impl Output {
             self.put(chunk)?;
         }
         self.state = State::Closed;
-        Ok(())
+        Ok(is_open.then_some(self.rows))
     }
 
     /// Makes the file at the first call. Answers whether it takes chunks.
@@ -126,8 +132,12 @@ impl Output {
         Ok(is_open)
     }
 
-    /// The name itself goes to the process that comes first; a file that is there belongs to another.
+    /// The name itself goes to the process that comes first; a file that is there belongs to another, unless it is
+    /// from an earlier recording.
     fn claim(&mut self) -> io::Result<File> {
+        if changed_us(&self.path).is_some_and(|changed| changed < self.since_us) {
+            std::fs::remove_file(&self.path)?;
+        }
         let mut options = OpenOptions::new();
         options.write(true).custom_flags(libc::O_CLOEXEC);
         match options.clone().create_new(true).open(&self.path) {
@@ -177,6 +187,12 @@ impl Output {
         chunk.entry("other").map(1).text("driver").raw(&driver.into_bytes());
         chunk
     }
+}
+
+/// When the file was last written to, in Unix microseconds.
+fn changed_us(path: &Path) -> Option<i64> {
+    let changed = path.metadata().and_then(|meta| meta.modified()).ok()?;
+    changed.duration_since(UNIX_EPOCH).ok().map(|time| time.as_micros() as i64)
 }
 
 /// Rows of calls, the first of which is number `first` of the file.

@@ -138,7 +138,8 @@ impl Recorder {
         // SAFETY: takes and touches nothing.
         let pid = unsafe { libc::getpid() };
         let settings = Settings::from_environment();
-        let output = Output::new(settings.path(pid), pid, IS_FORKED.load(Ordering::Relaxed));
+        let is_forked = IS_FORKED.load(Ordering::Relaxed);
+        let output = Output::new(settings.path(pid), pid, is_forked, settings.since_us);
         Self {
             pid,
             settings,
@@ -264,11 +265,13 @@ impl Recorder {
                 break result;
             }
         };
-        let result = if is_last { result.and_then(|()| output.close()) } else { result };
-        let failure = result.map_err(|error| format!("cannot write {}: {error}", output.path().display()));
+        let result = if is_last { result.and_then(|()| output.close()) } else { result.map(|()| None) };
+        let path = output.path().display().to_string();
         drop(output);
-        if let Err(reason) = failure {
-            give_up(&reason);
+        match result {
+            Ok(Some(calls)) if self.settings.says => say(&format!("wrote {path}: {calls} driver calls")),
+            Ok(_) => {}
+            Err(error) => give_up(&format!("cannot write {path}: {error}")),
         }
     }
 }
@@ -283,7 +286,7 @@ impl Waiting {
     }
 }
 
-/// Whether innermost frames of this file are the recorder's doing and not the program's.
+/// Whether frames of this file are the recorder's doing and not the program's.
 fn is_ours(module: &Module) -> bool {
     let name = module.path.file_name().unwrap_or_default().to_string_lossy();
     ["libmemlab_inject.so", "libmemlab_preload.so", "libcupti.so"].iter().any(|ours| name.starts_with(ours))

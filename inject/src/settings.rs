@@ -12,6 +12,10 @@ const OUTPUT: &str = "MEMLAB_DRIVER_OUTPUT";
 const STACKS: &str = "MEMLAB_DRIVER_STACKS";
 /// How calls are to be seen: `auto`, `cupti` or `preload`.
 const HOOK: &str = "MEMLAB_DRIVER_HOOK";
+/// Unix microseconds: a file from before is another recording's and is replaced.
+const SINCE: &str = "MEMLAB_DRIVER_SINCE";
+/// `1`: the end of a recording is said.
+const SAY: &str = "MEMLAB_DRIVER_SAY";
 /// The only libcupti to try.
 pub(crate) const CUPTI: &str = "MEMLAB_CUPTI";
 
@@ -25,6 +29,10 @@ pub(crate) struct Settings {
     pub(crate) native: bool,
     /// Whether Python stacks are taken.
     pub(crate) python: bool,
+    /// Files from before this moment, in Unix microseconds, are replaced.
+    pub(crate) since_us: i64,
+    /// Whether a file that is complete is named on stderr.
+    pub(crate) says: bool,
 }
 
 impl Settings {
@@ -35,6 +43,8 @@ impl Settings {
             output: env::var(OUTPUT).ok().filter(|path| !path.is_empty()).unwrap_or(DEFAULT_OUTPUT.to_owned()),
             native: takes("native"),
             python: takes("python"),
+            since_us: env::var(SINCE).ok().and_then(|text| text.parse().ok()).unwrap_or(i64::MIN),
+            says: env::var(SAY).is_ok_and(|text| text == "1"),
         }
     }
 
