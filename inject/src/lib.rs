@@ -22,6 +22,7 @@ mod recorder;
 mod settings;
 mod thread;
 mod unwind;
+mod walk;
 mod wire;
 
 // The packing of values, columns and costs is the analyzer's: the same files, so that both cannot differ.

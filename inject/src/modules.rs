@@ -28,12 +28,25 @@ struct Range {
     module: usize,
 }
 
+/// Where a file's tables for unwinding are mapped, in addresses of the process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UnwindTables {
+    /// All that is mapped of the file.
+    pub(crate) code: std::ops::Range<u64>,
+    /// `.eh_frame_hdr`.
+    pub(crate) header: std::ops::Range<u64>,
+    /// From `.eh_frame` to the end of its segment.
+    pub(crate) frames: std::ops::Range<u64>,
+}
+
 /// All loaded files at one moment.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
     /// The linker's counts of files that came and went.
     pub(crate) generation: (u64, u64),
     pub(crate) modules: Vec<Module>,
+    /// As long as `modules`.
+    pub(crate) tables: Vec<Option<UnwindTables>>,
     ranges: Vec<Range>,
 }
 
@@ -91,6 +104,7 @@ extern "C" fn add(info: *mut dl_phdr_info, _: usize, loaded: *mut c_void) -> c_i
         let start = info.dlpi_addr.wrapping_add(header.p_vaddr);
         loaded.ranges.push(Range { start, end: start.wrapping_add(header.p_memsz), module });
     }
+    loaded.tables.push(unwind_tables(info, headers));
     loaded.modules.push(Module {
         path: path_of(info, module == 0),
         build_id: build_id(info, headers),
@@ -110,6 +124,29 @@ fn path_of(info: &dl_phdr_info, is_first: bool) -> PathBuf {
         return std::env::current_exe().unwrap_or_default();
     }
     PathBuf::from(OsStr::from_bytes(name))
+}
+
+/// The tables, where they are in the form that linkers write.
+fn unwind_tables(info: &dl_phdr_info, headers: &[Elf64_Phdr]) -> Option<UnwindTables> {
+    /// `DW_EH_PE_pcrel | DW_EH_PE_sdata4`.
+    const RELATIVE: u8 = 0x1b;
+    let range = |header: &Elf64_Phdr| {
+        let start = info.dlpi_addr.wrapping_add(header.p_vaddr);
+        start..start.wrapping_add(header.p_memsz)
+    };
+    let loads = || headers.iter().filter(|header| header.p_type == libc::PT_LOAD).map(range);
+    let header = range(headers.iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME)?);
+    loads().find(|load| load.contains(&header.start) && header.end <= load.end && header.end - header.start >= 8)?;
+    // SAFETY: eight mapped bytes.
+    let start = unsafe { std::slice::from_raw_parts(header.start as *const u8, 8) };
+    if start[..2] != [1, RELATIVE] {
+        return None;
+    }
+    let step = i32::from_ne_bytes([start[4], start[5], start[6], start[7]]);
+    let frames = (header.start + 4).wrapping_add_signed(step.into());
+    let end = loads().find(|load| load.contains(&frames))?.end;
+    let code = loads().map(|load| load.start).min()?..loads().map(|load| load.end).max()?;
+    Some(UnwindTables { code, header, frames: frames..end })
 }
 
 /// The note of type 3 by `GNU` in a file's notes, which are mapped with it.

@@ -19,6 +19,7 @@ use crate::python_table::{PythonTable, Spot};
 use crate::settings::Settings;
 use crate::thread;
 use crate::unwind::Addresses;
+use crate::walk::Walker;
 use crate::wire::Chunk;
 
 /// Rows after which the writer begins.
@@ -40,6 +41,7 @@ pub(crate) struct Recorder {
     pub(crate) pid: i32,
     settings: Settings,
     order: AtomicU64,
+    walker: Walker,
     has_writer: AtomicBool,
     waiting: Mutex<Waiting>,
     wake: Condvar,
@@ -144,6 +146,7 @@ impl Recorder {
             pid,
             settings,
             order: AtomicU64::new(0),
+            walker: Walker::default(),
             has_writer: AtomicBool::new(false),
             waiting: Mutex::default(),
             wake: Condvar::new(),
@@ -162,7 +165,7 @@ impl Recorder {
             row.thread = thread::id(self.pid);
             let generation = modules::generation();
             // Within the recorder (a finalizer that frees, say) a stack would be the recorder's.
-            let native = if self.settings.native && !is_within { Addresses::here() } else { Addresses::NONE };
+            let native = if self.settings.native && !is_within { self.walker.here(generation) } else { Addresses::NONE };
             let python = if self.settings.python && !is_within { Frames::here(generation.0) } else { None };
             let (waiting, kept) = self.push(row, generation, &native, python.as_ref());
             if let Some(frames) = python {

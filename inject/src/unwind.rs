@@ -27,6 +27,15 @@ impl Addresses {
         found
     }
 
+    /// Appends an address. Answers whether there is room for another.
+    pub(crate) fn push(&mut self, address: usize) -> bool {
+        if self.length < MAX_ADDRESSES {
+            self.values[self.length] = address;
+            self.length += 1;
+        }
+        self.length < MAX_ADDRESSES
+    }
+
     pub(crate) fn as_slice(&self) -> &[usize] {
         &self.values[..self.length]
     }
@@ -44,10 +53,5 @@ unsafe extern "C" {
 extern "C" fn step(context: *mut c_void, found: *mut c_void) -> i32 {
     // SAFETY: `found` is what `here` handed over, `context` is the unwinder's.
     let (found, address) = unsafe { (&mut *found.cast::<Addresses>(), _Unwind_GetIP(context)) };
-    if address == 0 || found.length == MAX_ADDRESSES {
-        return STOP;
-    }
-    found.values[found.length] = address;
-    found.length += 1;
-    GO_ON
+    if address != 0 && found.push(address) { GO_ON } else { STOP }
 }
