@@ -70,23 +70,22 @@ impl Call {
     /// Whether the call gives something back: then it takes its place in the order before the driver is entered,
     /// since another thread may be handed the same address before this one has returned.
     pub fn gives(self) -> bool {
-        use Call::*;
         matches!(
             self,
-            DeviceFree
-                | HostFree
-                | HostUnregister
-                | AddressFree
-                | Release
-                | Unmap
-                | PoolFree
-                | PoolDestroy
-                | PoolTrim
-                | ArrayDestroy
-                | ContextDestroy
-                | ContextRelease
-                | ContextReset
-                | IpcClose
+            Self::DeviceFree
+                | Self::HostFree
+                | Self::HostUnregister
+                | Self::AddressFree
+                | Self::Release
+                | Self::Unmap
+                | Self::PoolFree
+                | Self::PoolDestroy
+                | Self::PoolTrim
+                | Self::ArrayDestroy
+                | Self::ContextDestroy
+                | Self::ContextRelease
+                | Self::ContextReset
+                | Self::IpcClose
         )
     }
 

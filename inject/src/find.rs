@@ -59,7 +59,8 @@ fn wheels(path: &Path) -> Option<&Path> {
 fn cuda_folders(loaded: &Loaded) -> Vec<PathBuf> {
     let variables = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os).map(PathBuf::from);
     // `/usr/local/cuda-13.0/lib64/libcudart.so`, `.../targets/x86_64-linux/lib/libcudart.so`.
-    let runtimes = loaded.named("libcudart").flat_map(|path| path.ancestors().skip(2).take(3)).map(PathBuf::from);
+    let runtimes =
+        loaded.named("libcudart").flat_map(|path| path.ancestors().skip(2).take(3)).map(PathBuf::from);
     variables.chain(runtimes).chain([PathBuf::from("/usr/local/cuda")]).collect()
 }
 

@@ -75,8 +75,8 @@ pub fn loaded_libraries(prefix: &str) -> Vec<std::path::PathBuf> {
 }
 
 fn start() {
-    prepare();
     static ONCE: Once = Once::new();
+    prepare();
     ONCE.call_once(|| {
         let can_interpose = CAN_INTERPOSE.load(Ordering::Relaxed);
         let attached =

@@ -64,8 +64,7 @@ impl Loaded {
     pub(crate) fn find(&self, address: u64) -> Option<(usize, u64)> {
         let next = self.ranges.partition_point(|range| range.start <= address);
         let range = self.ranges.get(next.checked_sub(1)?)?;
-        (address < range.end)
-            .then(|| (range.module, address.wrapping_sub(self.modules[range.module].bias)))
+        (address < range.end).then(|| (range.module, address.wrapping_sub(self.modules[range.module].bias)))
     }
 
     /// Paths of loaded files whose name begins with `prefix`.
@@ -136,7 +135,9 @@ fn unwind_tables(info: &dl_phdr_info, headers: &[Elf64_Phdr]) -> Option<UnwindTa
     };
     let loads = || headers.iter().filter(|header| header.p_type == libc::PT_LOAD).map(range);
     let header = range(headers.iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME)?);
-    loads().find(|load| load.contains(&header.start) && header.end <= load.end && header.end - header.start >= 8)?;
+    loads().find(|load| {
+        load.contains(&header.start) && header.end <= load.end && header.end - header.start >= 8
+    })?;
     // SAFETY: eight mapped bytes.
     let start = unsafe { std::slice::from_raw_parts(header.start as *const u8, 8) };
     if start[..2] != [1, RELATIVE] {
@@ -165,7 +166,7 @@ fn build_id(info: &dl_phdr_info, headers: &[Elf64_Phdr]) -> String {
         let mut rest = unsafe { std::slice::from_raw_parts(at, header.p_memsz as usize) };
         while let Some((kind, name, value, behind)) = note(rest) {
             if kind == GNU_BUILD_ID && name == b"GNU\0" {
-                return value.iter().map(|byte| format!("{byte:02x}")).collect();
+                return value.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(digit).collect();
             }
             rest = behind;
         }
@@ -173,8 +174,15 @@ fn build_id(info: &dl_phdr_info, headers: &[Elf64_Phdr]) -> String {
     String::new()
 }
 
-/// The first note: type, name, value and what follows.
-fn note(bytes: &[u8]) -> Option<(u32, &[u8], &[u8], &[u8])> {
+fn digit(value: u8) -> char {
+    char::from_digit(value.into(), 16).unwrap_or('?')
+}
+
+/// Type, name and value of a note, and the bytes behind it.
+type Note<'b> = (u32, &'b [u8], &'b [u8], &'b [u8]);
+
+/// The first note.
+fn note(bytes: &[u8]) -> Option<Note<'_>> {
     let word = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
     let (name, value) = (word(0)? as usize, word(4)? as usize);
     let value_at = 12 + name.next_multiple_of(4);

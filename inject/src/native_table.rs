@@ -5,8 +5,8 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::modules::{Loaded, Module};
 use crate::budget;
+use crate::modules::{Loaded, Module};
 use crate::wire::{Chunk, Kind};
 
 /// Most frames of a stack in the file.
@@ -59,7 +59,8 @@ impl NativeTable {
         if let Some(&id) = self.by_addresses.get(addresses) {
             return id;
         }
-        let theirs: Vec<usize> = addresses.iter().copied().filter(|&address| !self.is_ours(address)).collect();
+        let theirs: Vec<usize> =
+            addresses.iter().copied().filter(|&address| !self.is_ours(address)).collect();
         let frames: Box<[u32]> =
             theirs.iter().take(MAX_FRAMES).map(|&address| self.frame(address as u64)).collect();
         let id = self.intern(frames);

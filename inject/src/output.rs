@@ -9,18 +9,20 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use crate::budget;
 use crate::call::Row;
 use crate::hook::Hook;
+use crate::packer::MapPacker;
 use crate::recorder::Batch;
 use crate::settings::with_pid;
-use crate::budget;
-use crate::packer::MapPacker;
 use crate::wire::{Chunk, Framer, Kind};
 
 /// Rows in a chunk.
 const CHUNK_ROWS: usize = 16_384;
 /// Cost of a row to a reader, as the format says.
 const ROW: u64 = 128;
+/// Longest tick of a kernel's clock, twice.
+const TICK_US: i64 = 20_000;
 /// Major and minor version of the format.
 const VERSION: (u64, u64) = (1, 4);
 const WRITER: &str = concat!("memlab-inject ", env!("CARGO_PKG_VERSION"));
@@ -135,7 +137,8 @@ impl Output {
     /// The name itself goes to the process that comes first; a file that is there belongs to another, unless it is
     /// from an earlier recording.
     fn claim(&mut self) -> io::Result<File> {
-        if changed_us(&self.path).is_some_and(|changed| changed < self.since_us) {
+        // File systems take their time from a clock that lags behind by a tick.
+        if changed_us(&self.path).is_some_and(|changed| changed.saturating_add(TICK_US) < self.since_us) {
             std::fs::remove_file(&self.path)?;
         }
         let mut options = OpenOptions::new();
@@ -164,7 +167,8 @@ impl Output {
     }
 
     fn process(&self) -> Chunk {
-        let mut chunk = Chunk::with_cost(Kind::Process, 0, |_, bytes| budget::rows(bytes, budget::PLAIN_BYTE));
+        let mut chunk =
+            Chunk::with_cost(Kind::Process, 0, |_, bytes| budget::rows(bytes, budget::PLAIN_BYTE));
         for (key, name) in [("rank", "RANK"), ("local_rank", "LOCAL_RANK"), ("world_size", "WORLD_SIZE")] {
             if let Some(number) = std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok()) {
                 chunk.entry(key).uint(number.into());
@@ -195,6 +199,9 @@ fn changed_us(path: &Path) -> Option<i64> {
     changed.duration_since(UNIX_EPOCH).ok().map(|time| time.as_micros() as i64)
 }
 
+/// A column's value in a row.
+type Of = fn(&Row) -> u64;
+
 /// Rows of calls, the first of which is number `first` of the file.
 fn driver(rows: &[Row], first: u64) -> Chunk {
     let mut chunk = Chunk::with_cost(Kind::Driver, rows.len() as u64, |rows, _| budget::rows(rows, ROW));
@@ -212,11 +219,11 @@ fn driver(rows: &[Row], first: u64) -> Chunk {
     for &count in &calls[..used] {
         packer.uint(count);
     }
-    let column = |of: fn(&Row) -> u64| rows.iter().map(of).collect::<Vec<u64>>();
+    let column = |of: Of| rows.iter().map(of).collect::<Vec<u64>>();
     chunk.column("call", &column(|row| row.code.into()), 1);
     chunk.growing("order", &column(|row| row.order));
     chunk.growing("time", &column(|row| row.time_us as u64));
-    let others: [(&str, fn(&Row) -> u64); 13] = [
+    let others: [(&str, Of); 13] = [
         ("result", |row| row.result.into()),
         ("device", |row| row.device.into()),
         ("context", |row| row.context),

@@ -141,7 +141,10 @@ mod tests {
         assert_eq!(table.stack(&[(1, 2)]), 1);
         assert_eq!(table.stack(&[(1, 4)]), 1);
         assert_eq!(table.stack(&[(9, 9)]), 0);
-        assert_eq!((table.fresh_strings.len(), table.fresh_frames.len(), table.fresh_stacks.len()), (2, 1, 1));
+        assert_eq!(
+            (table.fresh_strings.len(), table.fresh_frames.len(), table.fresh_stacks.len()),
+            (2, 1, 1)
+        );
         assert!(table.drain().is_some());
         assert!(table.drain().is_none());
     }

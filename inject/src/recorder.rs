@@ -165,7 +165,11 @@ impl Recorder {
             row.thread = thread::id(self.pid);
             let generation = modules::generation();
             // Within the recorder (a finalizer that frees, say) a stack would be the recorder's.
-            let native = if self.settings.native && !is_within { self.walker.here(generation) } else { Addresses::NONE };
+            let native = if self.settings.native && !is_within {
+                self.walker.here(generation)
+            } else {
+                Addresses::NONE
+            };
             let python = if self.settings.python && !is_within { Frames::here(generation.0) } else { None };
             let (waiting, kept) = self.push(row, generation, &native, python.as_ref());
             if let Some(frames) = python {
@@ -272,6 +276,7 @@ impl Recorder {
         let path = output.path().display().to_string();
         drop(output);
         match result {
+            Ok(Some(1)) if self.settings.says => say(&format!("wrote {path}: 1 driver call")),
             Ok(Some(calls)) if self.settings.says => say(&format!("wrote {path}: {calls} driver calls")),
             Ok(_) => {}
             Err(error) => give_up(&format!("cannot write {path}: {error}")),

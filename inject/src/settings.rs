@@ -40,7 +40,10 @@ impl Settings {
         let stacks = env::var(STACKS).unwrap_or_default();
         let takes = |one: &str| stacks.is_empty() || stacks == "all" || stacks == one;
         Self {
-            output: env::var(OUTPUT).ok().filter(|path| !path.is_empty()).unwrap_or(DEFAULT_OUTPUT.to_owned()),
+            output: env::var(OUTPUT)
+                .ok()
+                .filter(|path| !path.is_empty())
+                .unwrap_or(DEFAULT_OUTPUT.to_owned()),
             native: takes("native"),
             python: takes("python"),
             since_us: env::var(SINCE).ok().and_then(|text| text.parse().ok()).unwrap_or(i64::MIN),

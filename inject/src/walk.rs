@@ -30,6 +30,8 @@ struct Kept {
     /// For what was loaded at these counts of the linker.
     unwinder: Option<((u64, u64), Arc<Unwinder>)>,
     /// As many as threads have walked at once.
+    /// Boxed, for a cache has some kilobytes and travels.
+    #[allow(clippy::vec_box)]
     caches: Vec<Box<Cache>>,
 }
 
@@ -112,7 +114,9 @@ fn walk(unwinder: &Unwinder, cache: &mut Cache) -> Option<Addresses> {
     Some(found)
 }
 
+/// Where this code is; it must be part of the function whose frame is the first.
 #[cfg(target_arch = "x86_64")]
+#[allow(clippy::inline_always)]
 #[inline(always)]
 fn registers() -> (u64, u64, UnwindRegsNative) {
     let (pc, sp, bp): (u64, u64, u64);
@@ -126,7 +130,9 @@ fn registers() -> (u64, u64, UnwindRegsNative) {
     (pc, sp, UnwindRegsNative::new(pc, sp, bp))
 }
 
+/// See above.
 #[cfg(target_arch = "aarch64")]
+#[allow(clippy::inline_always)]
 #[inline(always)]
 fn registers() -> (u64, u64, UnwindRegsNative) {
     let (pc, sp, fp, lr): (u64, u64, u64, u64);
@@ -191,7 +197,8 @@ mod tests {
             let (quick, slow) = deeper(depth, &walker);
             let (quick, slow) = (quick.as_slice(), slow.as_slice());
             // The innermost ones are those of the two walks themselves.
-            let common = quick.iter().rev().zip(slow.iter().rev()).take_while(|pair| pair.0 == pair.1).count();
+            let common =
+                quick.iter().rev().zip(slow.iter().rev()).take_while(|pair| pair.0 == pair.1).count();
             assert!(common > depth as usize + 3, "{quick:x?}\n{slow:x?}");
             assert!(slow.len() - common <= 2 && quick.len() - common <= 4, "{quick:x?}\n{slow:x?}");
         }

@@ -131,7 +131,7 @@ pub(crate) enum Command {
     /// Explain CUDA out-of-memory errors from the text of a log alone
     #[command(after_help = help::OOM)]
     Oom(OomArgs),
-    /// Record every call of a program that takes memory of the CUDA driver, whatever framework it uses
+    /// Record what any CUDA program takes from the driver and gives back, with its stacks
     #[command(after_help = help::RECORD)]
     Record(RecordArgs),
     /// Keep a trace's report and what was live at its peaks, in a hundredth of the size

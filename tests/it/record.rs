@@ -29,7 +29,10 @@ fn the_program_gets_the_library_and_where_to_write() {
         let line = run.stdout.lines().find_map(|line| line.strip_prefix(&format!("{name}=")));
         line.map(str::to_owned)
     };
-    assert_eq!(value("CUDA_INJECTION64_PATH"), Some(folder.join("libmemlab_inject.so").display().to_string()));
+    assert_eq!(
+        value("CUDA_INJECTION64_PATH"),
+        Some(folder.join("libmemlab_inject.so").display().to_string())
+    );
     assert_eq!(value("MEMLAB_DRIVER_OUTPUT"), Some(sandbox.path("t.msgpack").display().to_string()));
     assert_eq!(value("MEMLAB_DRIVER_STACKS").as_deref(), Some("native"));
     assert_eq!(value("LD_PRELOAD"), None);

@@ -165,7 +165,7 @@ static AT_START: extern "C" fn() = at_start;
 extern "C" fn at_start() {
     // SAFETY: a terminated name.
     let first: *mut c_void = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"cuMemAlloc_v2".as_ptr()) };
-    if first as usize == cuMemAlloc_v2 as *const () as usize {
+    if std::ptr::eq(first, cuMemAlloc_v2 as *const c_void) {
         memlab_inject::interpose();
     }
 }

@@ -37,7 +37,8 @@ fn every_kind_of_call_is_recorded_as_it_was_made() {
     assert_eq!((one(3)["flags"], one(4)["flags"]), (1, 3));
     let streams: Vec<u64> = rows.iter().filter(|row| row["call"] == 14).map(|row| row["stream"]).collect();
     assert_eq!(streams, [0x55, 2]);
-    let depths: Vec<u64> = rows.iter().filter(|row| row["bytes"] == 3 * 1024).map(|row| row["depth"]).collect();
+    let depths: Vec<u64> =
+        rows.iter().filter(|row| row["bytes"] == 3 * 1024).map(|row| row["depth"]).collect();
     assert_eq!(depths, [1, 0]);
     assert_eq!(rows.iter().filter(|row| row["depth"] > 0).count(), 1);
     let driver = trace.driver();

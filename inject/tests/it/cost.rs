@@ -7,7 +7,13 @@ use crate::support::{Run, built, quietly};
 #[test]
 fn a_call_costs_microseconds() {
     let nanoseconds = |command: Command| -> f64 {
-        String::from_utf8_lossy(&quietly(command).stdout).trim().lines().last().expect("a figure").parse().expect("a number")
+        String::from_utf8_lossy(&quietly(command).stdout)
+            .trim()
+            .lines()
+            .last()
+            .expect("a figure")
+            .parse()
+            .expect("a number")
     };
     let mut plain = Command::new(built().join("program"));
     plain.env("LD_LIBRARY_PATH", built()).arg("bench");

@@ -49,3 +49,26 @@ fn ranks_fill_the_placeholder() {
     assert_eq!(run.files(), ["r-3.msgpack"]);
     assert_eq!(Trace::read(&run.path("r-3.msgpack")).process[0]["rank"].as_u64(), Some(3));
 }
+
+#[test]
+fn a_file_of_an_earlier_recording_is_replaced() {
+    let run = Run::new();
+    quietly(run.program("stacks"));
+    let earlier = std::time::SystemTime::now() - std::time::Duration::from_mins(1);
+    std::fs::File::options()
+        .append(true)
+        .open(run.path("t.msgpack"))
+        .and_then(|file| file.set_modified(earlier))
+        .expect("a time");
+    quietly(run.program("one"));
+    assert_eq!(run.files(), ["t.msgpack"]);
+    assert_eq!(sizes(&run.trace()), [3001]);
+}
+
+#[test]
+fn the_end_is_said_where_that_was_asked_for() {
+    let run = Run::new();
+    let output = run.program("one").env("MEMLAB_DRIVER_SAY", "1").output().expect("it runs");
+    let expected = format!("memlab: wrote {}: 2 driver calls\n", run.path("t.msgpack").display());
+    assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
+}

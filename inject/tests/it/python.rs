@@ -57,7 +57,8 @@ fn python_frames_are_those_that_called() {
     let file = script.to_string_lossy().into_owned();
     let line = |mark: &str| SCRIPT.lines().position(|line| line.contains(mark)).expect("a mark") + 1;
     let frame = |function: &str, mark: &str| format!("{function} {file}:{}", line(mark));
-    let expected = [frame("inner", "LINE inner"), frame("outer", "LINE outer"), frame("<module>", "LINE module")];
+    let expected =
+        [frame("inner", "LINE inner"), frame("outer", "LINE outer"), frame("<module>", "LINE module")];
     let of_size = |bytes: u64| {
         let row = trace.rows.iter().find(|row| row["bytes"] == bytes).expect("the call");
         (row, trace.python(row))

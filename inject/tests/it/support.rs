@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use tempfile::TempDir;
 
@@ -30,7 +31,11 @@ pub(crate) fn built() -> &'static Path {
         let at = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
         let source = |name: &str| sources().join(name).to_string_lossy().into_owned();
         let shared = ["-g", "-O1", "-Wall", "-shared", "-fPIC", "-pthread", "-fasynchronous-unwind-tables"];
-        cc(&[&shared[..], &["-Wl,-soname,libcuda.so.1", "-o", &at("libcuda.so.1"), &source("cuda.c"), "-ldl"]].concat());
+        cc(&[
+            &shared[..],
+            &["-Wl,-soname,libcuda.so.1", "-o", &at("libcuda.so.1"), &source("cuda.c"), "-ldl"],
+        ]
+        .concat());
         cc(&[&shared[..], &["-o", &at("libcupti.so"), &source("cupti.c"), "-ldl"]].concat());
         let program = ["-g", "-O1", "-Wall", "-fno-optimize-sibling-calls", "-pthread", "-o"];
         cc(&[&program[..], &[&at("program"), &source("program.c"), &at("libcuda.so.1")]].concat());
@@ -62,6 +67,7 @@ impl Run {
             .env("CUDA_INJECTION64_PATH", library("memlab_inject"))
             .env("MEMLAB_CUPTI", built().join("libcupti.so"))
             .env("MEMLAB_DRIVER_OUTPUT", self.path("t.msgpack"))
+            .env("MEMLAB_DRIVER_SINCE", now_us().to_string())
             .env_remove("RANK")
             .env_remove("LD_PRELOAD");
         command
@@ -93,6 +99,10 @@ impl Run {
     pub(crate) fn trace(&self) -> Trace {
         Trace::read(&self.path("t.msgpack"))
     }
+}
+
+fn now_us() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_micros()
 }
 
 /// Runs to the end; the recorder must have been silent.

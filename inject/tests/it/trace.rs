@@ -61,7 +61,9 @@ impl Trace {
 
     fn take(&mut self, chunk: &Value, bytes: &[u8], number: u64) {
         let parts = chunk.as_array().expect("an array");
-        let [magic, kind, codec, raw_len, facts, payload, crc] = &parts[..] else { panic!("{} parts", parts.len()) };
+        let [magic, kind, codec, raw_len, facts, payload, crc] = &parts[..] else {
+            panic!("{} parts", parts.len())
+        };
         assert_eq!(magic.as_str(), Some("memlab"));
         let checked = &bytes[..bytes.len() - packed_length(crc)];
         assert_eq!(crc.as_u64(), Some(crc32fast::hash(checked).into()));
@@ -73,7 +75,11 @@ impl Trace {
             other => panic!("codec {other:?}"),
         }
         assert_eq!(raw_len.as_u64(), Some(raw.len() as u64));
-        let payload = if raw.is_empty() { Value::Map(Vec::new()) } else { rmpv::decode::read_value(&mut &raw[..]).expect("a map") };
+        let payload = if raw.is_empty() {
+            Value::Map(Vec::new())
+        } else {
+            rmpv::decode::read_value(&mut &raw[..]).expect("a map")
+        };
         assert!(self.trailer.is_none(), "nothing follows a trailer");
         match kind.as_u64() {
             Some(0) => assert_eq!((number, &facts["version"]), (0, &Value::Array(vec![1.into(), 4.into()]))),
@@ -97,10 +103,15 @@ impl Trace {
         let count = facts["count"].as_u64().expect("a count") as usize;
         let columns = COLUMNS.map(|name| (name, column(&payload[name], count)));
         let start = self.rows.len();
-        self.rows.extend((0..count).map(|row| columns.iter().map(|(name, values)| (*name, values[row])).collect()));
+        self.rows.extend(
+            (0..count).map(|row| columns.iter().map(|(name, values)| (*name, values[row])).collect()),
+        );
         let rows = &self.rows[start..];
         let times = rows.iter().map(|row| row["time"]);
-        assert_eq!((facts["start_us"].as_u64(), facts["end_us"].as_u64()), (times.clone().min(), times.max()));
+        assert_eq!(
+            (facts["start_us"].as_u64(), facts["end_us"].as_u64()),
+            (times.clone().min(), times.max())
+        );
         for (code, told) in facts["calls"].as_array().expect("counts").iter().enumerate() {
             let counted = rows.iter().filter(|row| row["call"] == code as u64).count();
             assert_eq!(told.as_u64(), Some(counted as u64), "call {code}");
@@ -128,9 +139,11 @@ impl Trace {
 
     fn take_tables(&mut self, facts: &Value, payload: &Value) {
         let strings = range(facts, "strings", self.strings.len());
-        self.strings.extend((0..strings).map(|row| payload["strings"][row].as_str().expect("a text").to_owned()));
+        self.strings
+            .extend((0..strings).map(|row| payload["strings"][row].as_str().expect("a text").to_owned()));
         let frames = range(facts, "frames", self.python_frames.len());
-        let columns = ["frame_function", "frame_file", "frame_line"].map(|name| column(&payload[name], frames));
+        let columns =
+            ["frame_function", "frame_file", "frame_line"].map(|name| column(&payload[name], frames));
         self.python_frames.extend((0..frames).map(|row| (columns[0][row], columns[1][row], columns[2][row])));
         let stacks = range(facts, "stacks", self.python_stacks.len());
         self.python_stacks.extend(runs(facts, payload, stacks));
@@ -196,7 +209,8 @@ fn runs(facts: &Value, payload: &Value, stacks: usize) -> Vec<Vec<u64>> {
 fn column(value: &Value, count: usize) -> Vec<u64> {
     let Some(parts) = value.as_array() else { return vec![0; count] };
     let word = |value: &Value| value.as_u64().unwrap_or_else(|| value.as_i64().expect("an integer") as u64);
-    let (width, base, data) = (word(&parts[1]) as usize, word(&parts[2]), parts[3].as_slice().expect("bytes"));
+    let (width, base, data) =
+        (word(&parts[1]) as usize, word(&parts[2]), parts[3].as_slice().expect("bytes"));
     assert_eq!(data.len(), width * count);
     let stored = |row: usize| {
         let mut bytes = [0; 8];

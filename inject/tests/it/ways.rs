@@ -25,7 +25,10 @@ fn without_cupti_interposed_calls_are_recorded() {
     let run = Run::new();
     let mut command = run.program("all");
     let preload = library("memlab_preload");
-    command.env("CUDA_INJECTION64_PATH", &preload).env("LD_PRELOAD", &preload).env("MEMLAB_CUPTI", "/nowhere");
+    command
+        .env("CUDA_INJECTION64_PATH", &preload)
+        .env("LD_PRELOAD", &preload)
+        .env("MEMLAB_CUPTI", "/nowhere");
     let output = command.output().expect("it runs");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(stderr.matches("memlab:").count(), 1, "{stderr}");
@@ -36,12 +39,16 @@ fn without_cupti_interposed_calls_are_recorded() {
     let seen = |trace: &Trace| {
         let is_interposed = |call: u64| !matches!(call, 16..=25);
         let rows = trace.ordered();
-        let rows = rows.iter().filter(|row| is_interposed(row["call"]) && row["depth"] == 0 && row["bytes"] != 778);
-        rows.map(|row| ["call", "result", "address", "bytes", "flags", "offset"].map(|name| match name {
-            // The host's own address differs from run to run.
-            "address" if matches!(row["call"], 6 | 7) => 0,
-            name => row[name],
-        })).collect::<Vec<_>>()
+        let rows =
+            rows.iter().filter(|row| is_interposed(row["call"]) && row["depth"] == 0 && row["bytes"] != 778);
+        rows.map(|row| {
+            ["call", "result", "address", "bytes", "flags", "offset"].map(|name| match name {
+                // The host's own address differs from run to run.
+                "address" if matches!(row["call"], 6 | 7) => 0,
+                name => row[name],
+            })
+        })
+        .collect::<Vec<_>>()
     };
     assert_eq!(seen(&trace), seen(&by_cupti));
     let stack = &trace.native_stacks[trace.rows[0]["native"] as usize];

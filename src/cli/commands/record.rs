@@ -82,7 +82,10 @@ fn find(name: &str) -> anyhow::Result<PathBuf> {
         return if path.is_file() {
             absolute(path).context("the current folder has no path")
         } else {
-            Err(refuse(format!("there is no {name} in {}", folder.display()), "MEMLAB_INJECT names its folder"))
+            Err(refuse(
+                format!("there is no {name} in {}", folder.display()),
+                "MEMLAB_INJECT names its folder",
+            ))
         };
     }
     let here = env::current_exe().ok().and_then(|program| program.parent().map(PathBuf::from));
@@ -101,10 +104,13 @@ fn packages(scripts: &Path) -> Vec<PathBuf> {
     let Some(library) = scripts.parent().map(|prefix| prefix.join("lib")) else { return Vec::new() };
     let entries = library.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
     let mut pythons: Vec<PathBuf> = entries
-        .filter(|path| path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with("python")))
+        .filter(|path| {
+            path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with("python"))
+        })
         .collect();
     pythons.sort();
-    let site = |python: PathBuf| ["site-packages", "dist-packages"].map(|name| python.join(name).join("memlab"));
+    let site =
+        |python: PathBuf| ["site-packages", "dist-packages"].map(|name| python.join(name).join("memlab"));
     pythons.into_iter().flat_map(site).collect()
 }
 
@@ -113,7 +119,10 @@ fn become_it(mut command: Command, program: &OsStr) -> anyhow::Result<Status> {
     use std::os::unix::process::CommandExt as _;
 
     let error = command.exec();
-    Err(refuse(format!("cannot run {}: {error}", program.display()), "name the program as a shell would find it"))
+    Err(refuse(
+        format!("cannot run {}: {error}", program.display()),
+        "name the program as a shell would find it",
+    ))
 }
 
 #[cfg(not(target_os = "linux"))]
