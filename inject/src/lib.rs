@@ -17,6 +17,7 @@ mod native_table;
 mod output;
 mod params;
 mod python;
+mod python_memory;
 mod python_table;
 mod recorder;
 mod settings;

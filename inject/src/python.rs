@@ -1,14 +1,17 @@
 //! The Python frames of the calling thread, through the C API of an interpreter that is in the process.
 //!
-//! Owns finding that API and using it by its rules: only on a thread that holds the interpreter, not while it ends,
-//! every reference given back, a pending exception left as it was. Python 3.9 and newer.
+//! Owns finding that API and using it by its rules: on a thread that holds the interpreter, not while it ends,
+//! every reference given back, a pending exception left as it was. A thread that has let go of it is `python_memory`'s.
+//! Python 3.9 and newer.
 
+use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::transmute_copy;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::python_memory::{CodeLine, Memory, Texts, characters};
 use crate::python_table::{Meaning, Spot};
 
 /// Most frames that are taken.
@@ -27,7 +30,7 @@ struct Api {
     back: unsafe extern "C" fn(Object) -> Object,
     code: unsafe extern "C" fn(Object) -> Object,
     frame_line: unsafe extern "C" fn(Object) -> c_int,
-    code_line: unsafe extern "C" fn(Object, c_int) -> c_int,
+    code_line: CodeLine,
     /// Since 3.11.
     last_instruction: Option<unsafe extern "C" fn(Object) -> c_int>,
     attribute: unsafe extern "C" fn(Object, *const c_char) -> Object,
@@ -37,6 +40,13 @@ struct Api {
     restore: unsafe extern "C" fn(Object, Object, Object),
     /// Since 3.10: frames and strings made here must not start a collection, whose finalizers run Python.
     collector: Option<(unsafe extern "C" fn() -> c_int, unsafe extern "C" fn() -> c_int)>,
+    length: unsafe extern "C" fn(Object) -> isize,
+    character: unsafe extern "C" fn(Object, isize) -> u32,
+    version: unsafe extern "C" fn() -> *const c_char,
+    /// Address of `PyCode_Type`.
+    code_type: usize,
+    /// How frames are read without the interpreter, once that was asked for.
+    memory: OnceLock<Option<Memory>>,
 }
 
 static API: OnceLock<Api> = OnceLock::new();
@@ -58,7 +68,7 @@ unsafe fn symbol<T: Copy>(names: &[&CStr]) -> Option<T> {
     names.iter().find_map(|name| {
         // SAFETY: a terminated name.
         let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-        // SAFETY: `T` is a function pointer, as the only callers are in `find`.
+        // SAFETY: `T` is a function pointer or an address, as the only callers are in `find`.
         (!found.is_null()).then(|| unsafe { transmute_copy(&found) })
     })
 }
@@ -86,14 +96,23 @@ unsafe fn find() -> Option<Api> {
             fetch: symbol(&[c"PyErr_Fetch"])?,
             restore: symbol(&[c"PyErr_Restore"])?,
             collector: disable.zip(enable),
+            length: symbol(&[c"PyUnicode_GetLength"])?,
+            character: symbol(&[c"PyUnicode_ReadChar"])?,
+            version: symbol(&[c"Py_GetVersion"])?,
+            code_type: symbol(&[c"PyCode_Type"])?,
+            memory: OnceLock::new(),
         })
     }
 }
 
-/// The frames of this thread while it holds the interpreter. Give it back with [`Frames::release`].
+/// The frames of this thread while it runs or waits in here. Give them back with [`Frames::release`].
 pub(crate) struct Frames {
     api: &'static Api,
     spots: Vec<Spot>,
+    /// Whether this thread holds the interpreter.
+    is_held: bool,
+    /// What spots mean that were read from memory.
+    texts: BTreeMap<Spot, Texts>,
     /// A collection is let happen again on release.
     collects: bool,
     /// The exception that was pending.
@@ -101,25 +120,41 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// Walks the frames; `None` where this thread runs no Python. `loaded` is the linker's count of loaded files.
-    pub(crate) fn here(loaded: u64) -> Option<Self> {
+    /// Walks the frames; `None` where this thread runs no Python. `loaded` is the linker's count of loaded files;
+    /// `is_main`: this is the process's first thread.
+    pub(crate) fn here(loaded: u64, is_main: bool) -> Option<Self> {
         let api = api(loaded)?;
         // SAFETY: all calls are allowed to a thread that holds an initialized interpreter, and the first ones to any.
         unsafe {
-            if (api.is_initialized)() == 0 || (api.is_finalizing)() != 0 || (api.holds_interpreter)() == 0 {
+            if (api.is_initialized)() == 0 || (api.is_finalizing)() != 0 {
                 return None;
             }
+            let own = (api.this_thread)();
             // `PyGILState_Check` says yes to everybody once there are sub-interpreters.
-            let current = (api.current_thread)();
-            if current.is_null() || current != (api.this_thread)() {
-                return None;
+            if own.is_null() || own != (api.current_thread)() || (api.holds_interpreter)() == 0 {
+                return Self::from_memory(api, own, is_main);
             }
             let collects = api.collector.is_some_and(|(disable, _)| disable() != 0);
             let mut pending = [null_mut(); 3];
             let [kind, value, trace] = &mut pending;
             (api.fetch)(kind, value, trace);
-            Some(Self { api, spots: walk(api), collects, pending })
+            Some(Self { api, spots: walk(api), is_held: true, texts: BTreeMap::new(), collects, pending })
         }
+    }
+
+    /// The frames of a thread that has let go of the interpreter.
+    unsafe fn from_memory(api: &'static Api, own: Object, is_main: bool) -> Option<Self> {
+        if own.is_null() {
+            return None;
+        }
+        // SAFETY: the interpreter is initialized, and its version a text that stays.
+        let memory = api.memory.get_or_init(|| unsafe {
+            Memory::new(&CStr::from_ptr((api.version)()).to_string_lossy(), api.code_type)
+        });
+        let found = memory.as_ref()?.walk(own as usize, MAX_FRAMES, is_main)?;
+        let spots = found.iter().map(|(spot, _)| *spot).collect();
+        let texts = found.into_iter().collect();
+        Some(Self { api, spots, is_held: false, texts, collects: false, pending: [null_mut(); 3] })
     }
 
     /// Where the frames are, innermost first.
@@ -130,6 +165,14 @@ impl Frames {
     /// What a spot of these frames means.
     pub(crate) fn meaning(&self, spot: Spot) -> Meaning {
         let code = spot.0 as Object;
+        if let Some(texts) = self.texts.get(&spot) {
+            // SAFETY: the frame, its code object and the texts stay while this thread is here; nothing is written.
+            return unsafe {
+                let text = |text| characters(text as Object, self.api.length, self.api.character);
+                let line = (self.api.code_line)(code, spot.1);
+                Meaning { function: text(texts.name), file: text(texts.file), line: line.max(0) as u64 }
+            };
+        }
         // SAFETY: the interpreter is held, and so is the code object.
         let (function, file, line) = unsafe {
             let line = match self.api.last_instruction {
@@ -163,6 +206,9 @@ impl Frames {
 
     /// Gives everything back but the code objects of `kept`, one reference each.
     pub(crate) fn release(self, kept: &[Spot]) {
+        if !self.is_held {
+            return;
+        }
         let mut kept = kept.to_vec();
         // SAFETY: the interpreter is held; each spot owns a reference to its code.
         unsafe {
@@ -193,7 +239,7 @@ unsafe fn walk(api: &Api) -> Vec<Spot> {
             let code = (api.code)(frame);
             if !code.is_null() {
                 let position = api.last_instruction.unwrap_or(api.frame_line)(frame);
-                spots.push((code as usize, position));
+                spots.push((code as usize, position, 0));
             }
             let back = (api.back)(frame);
             if is_owned {

@@ -1,16 +1,17 @@
 //! Python stacks, each once.
 //!
 //! Owns the ids of strings, frames and stacks of the file's tables, and which of them are not in the file yet. Frames
-//! are known by code object and position; the caller sees to it that a code object whose address stands here stays
-//! alive.
+//! are known by code object and position; the caller sees to it that a code object whose address stands here without a
+//! stamp stays alive.
 
 use rustc_hash::FxHashMap;
 
 use crate::budget;
 use crate::wire::{Chunk, Kind};
 
-/// Where a frame is: address of its code object, and the position in it.
-pub(crate) type Spot = (usize, i32);
+/// Where a frame is: address of its code object, the position in it, and 0, or a stamp of what the object says where
+/// nothing keeps it alive.
+pub(crate) type Spot = (usize, i32, u64);
 
 /// What a spot means.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,12 +136,12 @@ mod tests {
     fn two_spots_of_one_line_are_one_frame() {
         let mut table = PythonTable::default();
         let meaning = Meaning { function: "step".into(), file: "train.py".into(), line: 12 };
-        assert!(table.learn((1, 2), meaning.clone()));
-        assert!(!table.learn((1, 2), meaning.clone()));
-        assert!(table.learn((1, 4), meaning));
-        assert_eq!(table.stack(&[(1, 2)]), 1);
-        assert_eq!(table.stack(&[(1, 4)]), 1);
-        assert_eq!(table.stack(&[(9, 9)]), 0);
+        assert!(table.learn((1, 2, 0), meaning.clone()));
+        assert!(!table.learn((1, 2, 0), meaning.clone()));
+        assert!(table.learn((1, 4, 0), meaning));
+        assert_eq!(table.stack(&[(1, 2, 0)]), 1);
+        assert_eq!(table.stack(&[(1, 4, 0)]), 1);
+        assert_eq!(table.stack(&[(9, 9, 0)]), 0);
         assert_eq!(
             (table.fresh_strings.len(), table.fresh_frames.len(), table.fresh_stacks.len()),
             (2, 1, 1)

@@ -170,7 +170,11 @@ impl Recorder {
             } else {
                 Addresses::NONE
             };
-            let python = if self.settings.python && !is_within { Frames::here(generation.0) } else { None };
+            let python = if self.settings.python && !is_within {
+                Frames::here(generation.0, row.thread == self.pid as u32)
+            } else {
+                None
+            };
             let (waiting, kept) = self.push(row, generation, &native, python.as_ref());
             if let Some(frames) = python {
                 frames.release(&kept);
