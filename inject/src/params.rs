@@ -1,7 +1,7 @@
 //! Which driver functions are recorded, and where their arguments lie.
 //!
 //! Owns CUPTI's callback ids (`cupti_driver_cbid.h`; they are only ever appended to) and the offsets of the fields
-//! in the parameter structures of `generated_cuda_meta.h`. `gpu/layout.sh` holds both against the headers.
+//! in the parameter structures of `generated_cuda_meta.h`. `gpu/layout.py` holds both against the headers.
 
 use crate::call::{Call, NO_DEVICE, Seen};
 
