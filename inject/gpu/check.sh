@@ -21,13 +21,17 @@ wheel=$(python3 -c 'import nvidia, os
 for path in nvidia.__path__:
     for name in ("cu13", "cuda_runtime"):
         if os.path.isdir(os.path.join(path, name, "include")): print(os.path.join(path, name)); raise SystemExit' 2>/dev/null)
+driver=$(ldconfig -p | awk '/libcuda.so.1/ {print $NF; exit}')
+driver=${driver:-$(find /usr/local/nvidia /usr/lib /usr/lib64 -name libcuda.so.1 2>/dev/null | head -1)}
 if command -v nvcc >/dev/null || [ -x "$cuda/bin/nvcc" ]; then
-    PATH=$PATH:$cuda/bin nvcc -g -O0 -cudart shared -o leaks "$source" -lcuda || exit 2
+    PATH=$PATH:$cuda/bin
+    nvcc -g -O0 -cudart shared -o leaks "$source" -Xlinker "$driver" || exit 2
+    folder=$(dirname "$(dirname "$(realpath "$(command -v nvcc)")")")
+    export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}:$folder/lib64:$folder/lib${wheel:+:$wheel/lib}
 else
     [ -d "$cuda/include" ] && root=$cuda || root=$wheel
     runtime=$(find "$root/" -name 'libcudart.so*' | head -1)
-    driver=$(ldconfig -p | awk '/libcuda.so.1/ {print $NF; exit}')
-    g++ -x c++ -g -O0 -I"$root/include" -o leaks "$source" -x none "$runtime" "${driver:-/usr/lib/libcuda.so.1}" \
+    g++ -x c++ -g -O0 -I"$root/include" -o leaks "$source" -x none "$runtime" "$driver" \
         -Wl,-rpath,"$(dirname "$runtime")" -pthread || exit 2
 fi
 

@@ -40,11 +40,14 @@ def main():
     includes = sys.argv[1:]
     meta = next(path for path in (os.path.join(folder, "generated_cuda_meta.h") for folder in includes) if os.path.exists(path))
     fields = dict(structures(meta))
+    with open(os.path.join(os.path.dirname(meta), "cupti_driver_cbid.h")) as file:
+        named = set(re.findall(r"CUPTI_DRIVER_TRACE_CBID_(\w+)", file.read()))
     lines, known = [], []
     for number, name, reads in functions():
         struct = next((other for other in (name, f"{name}_v2", name.replace("_ptsz", "")) if other in fields), None)
         known.append((number, name, reads, struct))
-        lines.append(f'printf("{name} id %d\\n", CUPTI_DRIVER_TRACE_CBID_{name});')
+        if name in named:
+            lines.append(f'printf("{name} id %d\\n", CUPTI_DRIVER_TRACE_CBID_{name});')
         for field in fields.get(struct, []):
             lines.append(f'printf("{name} field %zu %zu\\n", offsetof({struct}_params, {field}), sizeof((({struct}_params *)0)->{field}));')
     data = "callbackSite functionName functionParams functionReturnValue symbolName context contextUid correlationData correlationId"
@@ -67,7 +70,10 @@ def judge(known, words):
         ids = [int(word[2]) for word in words if word[:2] == [name, "id"]]
         there = {(int(word[2]), int(word[3])) for word in words if word[:2] == [name, "field"]}
         bad = [read for read in reads if struct and read not in there]
-        state = "ok" if ids == [number] and not bad and struct else "no structure" if not struct else f"WRONG {ids} {bad}"
+        if not ids or not struct:
+            state = "not in these headers"
+        else:
+            state = "ok" if ids == [number] and not bad else f"WRONG {ids} {bad}"
         wrong += state.startswith("WRONG")
         print(f"{name:36} {number:4} {state}")
     offsets = [int(word[2]) for word in words if word[0] == "data"]

@@ -8,6 +8,9 @@
 //! What must hold: no call's result is ever changed; a fault of the recorder ends the recording with one message; the
 //! library exports one symbol of its own, and links neither CUDA, CUPTI nor Python.
 
+// The linker's and the system's interfaces are Linux's; elsewhere the library is empty.
+#![cfg(target_os = "linux")]
+
 mod call;
 mod cupti;
 mod find;

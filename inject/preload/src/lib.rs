@@ -5,6 +5,8 @@
 //! with the same arguments and gives its result; what is recorded is decided in `memlab-inject`, and is nothing while
 //! CUPTI sees the calls. What other libraries of CUDA call directly does not come through here.
 
+// As `memlab-inject`.
+#![cfg(target_os = "linux")]
 // The names are CUDA's.
 #![allow(non_snake_case)]
 

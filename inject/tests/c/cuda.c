@@ -94,7 +94,7 @@ CUresult cuMemAllocManaged(ptr_t *out, size_t bytes, unsigned flags) {
 }
 CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
     struct { void **out; size_t bytes; unsigned flags; } params = {out, bytes, flags};
-    CALL(271, cuMemHostAlloc, result = take((ptr_t *)out, bytes));
+    CALL(39, cuMemHostAlloc, result = take((ptr_t *)out, bytes));
 }
 CUresult cuMemFreeHost(void *address) {
     struct { void *address; } params = {address};
