@@ -1,6 +1,7 @@
 /* Calls the driver in a known order, and says on stdout what it called and what came of it: one line a call, `thread
  * call result address bytes handle`, numbers as in the trace. The first argument is what to do. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -131,6 +132,23 @@ static void threads(void) {
     for (int i = 0; i < 6; i++) pthread_join(ids[i], NULL);
 }
 
+/* A library that allocates is loaded and unloaded again and again while other threads work. */
+static void plugins(const char *path) {
+    pthread_t ids[3];
+    set_up(0);
+    for (uintptr_t i = 0; i < 3; i++) pthread_create(&ids[i], NULL, storm, (void *)i);
+    for (int i = 0; i < 200; i++) {
+        void *library = dlopen(path, RTLD_NOW);
+        int (*take)(ptr_t *, size_t) = library ? (int (*)(ptr_t *, size_t))dlsym(library, "plugin_allocate") : NULL;
+        if (!take) abort();
+        ptr_t address = 0;
+        int result = take(&address, 7000 + i);
+        say(1, result, address, 7000 + i, 0);
+        dlclose(library);
+    }
+    for (int i = 0; i < 3; i++) pthread_join(ids[i], NULL);
+}
+
 NOINLINE static ptr_t inner(size_t bytes) {
     ptr_t address = 0;
     cuMemAlloc_v2(&address, bytes); /* LINE inner */
@@ -189,6 +207,7 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "all")) all();
     if (!strcmp(what, "threads")) threads();
     if (!strcmp(what, "stacks")) stacks();
+    if (!strcmp(what, "plugins")) plugins(argv[2]);
     if (!strcmp(what, "fork")) forks(0, argv[0]);
     if (!strcmp(what, "exec")) forks(1, argv[0]);
     if (!strcmp(what, "bench")) bench(argc > 2 ? atoi(argv[2]) : 20000);

@@ -61,3 +61,28 @@ fn stacks_can_be_left_out() {
     let trace = run.trace();
     assert!(trace.rows.len() == 5 && trace.rows.iter().all(|row| row["native"] == 0));
 }
+
+#[test]
+fn stacks_are_right_while_libraries_come_and_go() {
+    let run = Run::new();
+    let mut command = run.program("plugins");
+    command.arg(built().join("plugin.so"));
+    let output = quietly(command);
+    let trace = run.trace();
+    assert_eq!(trace.rows.len(), String::from_utf8_lossy(&output.stdout).lines().count());
+    for row in &trace.rows {
+        let stack = &trace.native_stacks[row["native"] as usize];
+        let names = stack.iter().map(|&frame| {
+            let path = &trace.modules[trace.frames[frame as usize].0 as usize].0;
+            path.rsplit('/').next().unwrap_or_default().to_owned()
+        });
+        let names: Vec<String> = names.skip_while(|name| name == "libcuda.so.1").collect();
+        let is_plugin = (7000..7200).contains(&row["bytes"]);
+        assert_eq!(names[0], if is_plugin { "plugin.so" } else { "program" }, "{row:?} {names:?}");
+        assert!(
+            names.iter().all(|name| !name.is_empty())
+                && names.last().is_some_and(|name| name.starts_with("libc.") || name == "program"),
+            "{names:?}"
+        );
+    }
+}

@@ -37,8 +37,9 @@ pub(crate) fn built() -> &'static Path {
         ]
         .concat());
         cc(&[&shared[..], &["-o", &at("libcupti.so"), &source("cupti.c"), "-ldl"]].concat());
+        cc(&[&shared[..], &["-o", &at("plugin.so"), &source("plugin.c")]].concat());
         let program = ["-g", "-O1", "-Wall", "-fno-optimize-sibling-calls", "-pthread", "-o"];
-        cc(&[&program[..], &[&at("program"), &source("program.c"), &at("libcuda.so.1")]].concat());
+        cc(&[&program[..], &[&at("program"), &source("program.c"), &at("libcuda.so.1"), "-ldl"]].concat());
         folder
     });
     folder.path()
