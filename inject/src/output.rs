@@ -4,7 +4,7 @@
 //! process leaves at most one of them cut.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -15,7 +15,7 @@ use crate::hook::Hook;
 use crate::packer::MapPacker;
 use crate::recorder::Batch;
 use crate::settings::with_pid;
-use crate::wire::{Chunk, Framer, Kind};
+use crate::wire::{Chunk, Framer, Kind, MAGIC};
 
 /// Rows in a chunk.
 const CHUNK_ROWS: usize = 16_384;
@@ -138,7 +138,9 @@ impl Output {
     /// from an earlier recording.
     fn claim(&mut self) -> io::Result<File> {
         // File systems take their time from a clock that lags behind by a tick.
-        if changed_us(&self.path).is_some_and(|changed| changed.saturating_add(TICK_US) < self.since_us) {
+        let is_earlier =
+            changed_us(&self.path).is_some_and(|changed| changed.saturating_add(TICK_US) < self.since_us);
+        if is_earlier && is_trace(&self.path) {
             std::fs::remove_file(&self.path)?;
         }
         let mut options = OpenOptions::new();
@@ -191,6 +193,12 @@ impl Output {
         chunk.entry("other").map(1).text("driver").raw(&driver.into_bytes());
         chunk
     }
+}
+
+/// Whether the file begins as a trace does: any other is not ours to replace.
+fn is_trace(path: &Path) -> bool {
+    let mut start = [0; MAGIC.len()];
+    File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == MAGIC
 }
 
 /// When the file was last written to, in Unix microseconds.

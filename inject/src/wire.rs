@@ -13,7 +13,7 @@ use crate::column::{pack_delta, pack_offset};
 use crate::packer::{MapPacker, Packer};
 
 /// The first bytes of every chunk.
-const MAGIC: [u8; 8] = *b"\x97\xa6memlab";
+pub(crate) const MAGIC: [u8; 8] = *b"\x97\xa6memlab";
 /// Fast: the writer shares the machine with the recorded program.
 const LEVEL: u32 = 1;
 /// Payloads below do not get smaller by enough.

@@ -9,6 +9,8 @@ import sys
 import time
 
 _LIBRARY = "libmemlab_inject.so"
+#: How every trace begins.
+_TRACE = b"\x97\xa6memlab\0"
 #: What the driver reads when it starts.
 _INJECTION = "CUDA_INJECTION64_PATH"
 
@@ -41,14 +43,24 @@ def prepare(path):
     if taken and os.path.basename(taken) != _LIBRARY:
         _refuse(f"--driver cannot be used: {_INJECTION} names another tool, {taken}")
     output = os.path.abspath(beside(path))
-    try:
-        os.unlink(output)  # of a recording from before
-    except OSError:
-        pass
+    _remove_earlier(output)
     os.environ[_INJECTION] = library
     os.environ["MEMLAB_DRIVER_OUTPUT"] = output
     os.environ["MEMLAB_DRIVER_HOOK"] = "cupti"
     os.environ["MEMLAB_DRIVER_SINCE"] = str(time.time_ns() // 1000)
+
+
+def _remove_earlier(path):
+    """Removes a recording from before; any other file is not ours to remove."""
+    try:
+        with open(path, "rb") as file:
+            is_trace = file.read(len(_TRACE)) == _TRACE
+        if is_trace:
+            os.unlink(path)
+    except OSError:
+        return
+    if not is_trace:
+        _refuse(f"{path} is there already and is no trace")
 
 
 def _refuse(text):

@@ -57,11 +57,16 @@ fn the_exit_code_and_the_arguments_are_the_programs() {
 }
 
 #[test]
-fn a_recording_from_before_is_removed() {
+fn a_recording_from_before_is_removed_and_nothing_else_is() {
     let sandbox = sandbox();
-    sandbox.put("t.msgpack", "old");
-    record(&sandbox, &["--hook", "cupti", "-o", "t.msgpack", "true"], &sandbox.path("lib")).ends_with(0);
+    let words = ["--hook", "cupti", "-o", "t.msgpack", "true"];
+    std::fs::write(sandbox.path("t.msgpack"), b"\x97\xa6memlab\0\0").unwrap();
+    record(&sandbox, &words, &sandbox.path("lib")).ends_with(0);
     assert!(!sandbox.path("t.msgpack").exists());
+    sandbox.put("t.msgpack", "a thesis");
+    let run = record(&sandbox, &words, &sandbox.path("lib")).ends_with(2);
+    assert!(run.stderr.contains("is no trace") && run.stderr.contains("hint: "), "{run:?}");
+    assert_eq!(sandbox.read("t.msgpack"), "a thesis");
 }
 
 #[test]

@@ -39,11 +39,21 @@ def test_the_other_file_is_named_after_the_emitters():
 
 def test_the_library_finds_where_to_write(library, tmp_path):
     old = tmp_path / "t.driver.msgpack"
-    old.write_text("of a recording from before")
+    old.write_bytes(b"\x97\xa6memlab\0 and what follows")
     driver.prepare(tmp_path / "t.msgpack")
     assert os.environ["CUDA_INJECTION64_PATH"] == str(library)
     assert os.environ["MEMLAB_DRIVER_OUTPUT"] == str(old)
     assert not old.exists()
+
+
+def test_a_file_that_is_no_trace_stays(library, tmp_path, capsys):
+    other = tmp_path / "t.driver.msgpack"
+    other.write_text("a thesis")
+    with pytest.raises(SystemExit) as stopped:
+        driver.prepare(tmp_path / "t.msgpack")
+    assert stopped.value.code == 2
+    assert "is no trace" in capsys.readouterr().err
+    assert other.read_text() == "a thesis"
 
 
 def test_a_library_that_is_missing_is_said(library, tmp_path, capsys):

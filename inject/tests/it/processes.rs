@@ -66,6 +66,18 @@ fn a_file_of_an_earlier_recording_is_replaced() {
 }
 
 #[test]
+fn a_file_that_is_no_recording_is_not_replaced() {
+    let run = Run::new();
+    std::fs::write(run.path("t.msgpack"), "a thesis").expect("a file");
+    let earlier = std::time::SystemTime::now() - std::time::Duration::from_mins(1);
+    let file = std::fs::File::options().append(true).open(run.path("t.msgpack"));
+    file.and_then(|file| file.set_modified(earlier)).expect("a time");
+    quietly(run.program("one"));
+    assert_eq!(std::fs::read_to_string(run.path("t.msgpack")).ok().as_deref(), Some("a thesis"));
+    assert_eq!(run.files().len(), 2);
+}
+
+#[test]
 fn the_end_is_said_where_that_was_asked_for() {
     let run = Run::new();
     let output = run.program("one").env("MEMLAB_DRIVER_SAY", "1").output().expect("it runs");

@@ -5,6 +5,8 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf, absolute};
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,6 +22,9 @@ use crate::cli::failure::refuse;
 const INJECT: &str = "libmemlab_inject.so";
 /// The same with interposed functions.
 const PRELOAD: &str = "libmemlab_preload.so";
+
+/// How every trace begins.
+const TRACE: [u8; 9] = *b"\x97\xa6memlab\0";
 
 /// Becomes the program. Returns only if that fails.
 pub(crate) fn run(args: &RecordArgs, console: &Console) -> anyhow::Result<Status> {
@@ -39,9 +44,21 @@ pub(crate) fn run(args: &RecordArgs, console: &Console) -> anyhow::Result<Status
     for (variable, value) in environment(args, &library, &output, console) {
         command.env(variable, value);
     }
-    // A recording from before must not pass for this one's.
-    _ = std::fs::remove_file(&output);
+    remove_earlier(&output)?;
     become_it(command, program)
+}
+
+/// A recording from before must not pass for this one's; any other file is not ours to remove.
+fn remove_earlier(output: &Path) -> anyhow::Result<()> {
+    let Ok(mut file) = File::open(output) else { return Ok(()) };
+    let mut start = [0; TRACE.len()];
+    if file.read_exact(&mut start).is_err() || start != TRACE {
+        return Err(refuse(
+            format!("{} is there already and is no trace", output.display()),
+            "name another file with -o",
+        ));
+    }
+    std::fs::remove_file(output).with_context(|| format!("failed to replace {}", output.display()))
 }
 
 /// What the library reads, and what has it loaded.
