@@ -36,6 +36,9 @@ def become(arguments):
     if path is None:
         sys.stderr.write("memlab: the analyzer is not installed beside this package; set MEMLAB_BINARY\n")
         return 2
+    here = os.path.dirname(os.path.abspath(__file__))
+    if os.path.isfile(os.path.join(here, "libmemlab_inject.so")):
+        os.environ.setdefault("MEMLAB_INJECT", here)  # for `memlab record`
     if os.name == "nt":
         import subprocess
 

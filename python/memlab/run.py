@@ -9,14 +9,15 @@ import os
 import runpy
 import sys
 
-from . import session
-from .options import DEFAULT_PATH
+from . import driver, session
+from .options import DEFAULT_PATH, file_name
 
 _ABOUT = "Record a Python program: every event of the CUDA allocator goes to a trace."
 _AFTER = """examples:
   memlab run train.py --epochs 3
   memlab run -o run-{rank}.msgpack -m package.train
   torchrun --nproc-per-node 8 -m memlab run train.py
+  memlab run --driver train.py
 
 Then: memlab analyze memlab-0.msgpack"""
 
@@ -33,6 +34,7 @@ def parser():
     args.add_argument("--no-holders", action="store_true", help="do not look for what holds tensors")
     args.add_argument("--interval", type=float, default=2.0, metavar="SECONDS", help="read events at least this often [default: %(default)s]")
     args.add_argument("--max-events", type=int, default=10_000, metavar="N", help="and when this many wait [default: %(default)s]")
+    args.add_argument("--driver", action="store_true", help="record the driver's calls too, in a file beside (NAME.driver.msgpack)")
     args.add_argument("--host", action="store_true", help="record the command line and the host's name")
     args.add_argument("program", metavar="PROGRAM", help="a script, or with -m a module")
     args.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="its arguments")
@@ -53,6 +55,8 @@ def main(arguments):
         host=args.host,
     )
     sys.argv = [args.program, *args.arguments]
+    if args.driver:
+        driver.prepare(file_name(args.output))
     session.start(args.output, session.parse(options))
     # No `finally`: an exception goes to sys.excepthook first, while its traceback still holds the tensors, and
     # the end of the process closes the file.

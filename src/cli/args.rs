@@ -8,6 +8,7 @@ mod check;
 mod diff;
 mod export;
 mod oom;
+mod record;
 mod reduce;
 mod report;
 mod whatif;
@@ -35,6 +36,7 @@ pub(crate) use check::CheckArgs;
 pub(crate) use diff::DiffArgs;
 pub(crate) use export::{ExportArgs, FormatChoice};
 pub(crate) use oom::OomArgs;
+pub(crate) use record::{Hook, RecordArgs};
 pub(crate) use reduce::ReduceArgs;
 pub(crate) use report::ReportArgs;
 pub(crate) use whatif::WhatIfArgs;
@@ -129,6 +131,9 @@ pub(crate) enum Command {
     /// Explain CUDA out-of-memory errors from the text of a log alone
     #[command(after_help = help::OOM)]
     Oom(OomArgs),
+    /// Record what any CUDA program takes from the driver and gives back, with its stacks
+    #[command(after_help = help::RECORD)]
+    Record(RecordArgs),
     /// Keep a trace's report and what was live at its peaks, in a hundredth of the size
     #[command(after_help = help::REDUCE)]
     Reduce(ReduceArgs),

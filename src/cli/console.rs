@@ -67,6 +67,11 @@ impl Console {
         }
     }
 
+    /// Whether only errors are said.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.talk == Talk::Quiet
+    }
+
     /// How data for people is to look.
     pub(crate) fn style(&self) -> TextStyle {
         TextStyle { colour: self.color_out }

@@ -135,11 +135,22 @@ Examples:
 
 The page is one file: it loads nothing and can be attached to a ticket.";
 
+pub(crate) const RECORD: &str = "\
+Examples:
+  memlab record -- ./simulation --steps 3
+  memlab record -o job.msgpack -- python train.py
+  memlab record -o 'job-{rank}.msgpack' -- torchrun --nproc-per-node 8 train.py
+  memlab run --driver train.py                 the CUDA allocator's events too, in a file beside
+
+The first process that makes a recorded call writes FILE, each further one a file with its process id in the name.
+$MEMLAB_CUPTI names the libcupti to use, $MEMLAB_INJECT the folder of the recorder's libraries.";
+
 pub(crate) const RUN: &str = "\
 Examples:
   memlab run train.py --epochs 3
   memlab run -o 'run-{rank}.msgpack' -m package.train
   torchrun --nproc-per-node 8 -m memlab run train.py
+  memlab run --driver train.py                 the driver's calls too, in memlab-0.driver.msgpack
   python3 -m memlab run --help                 all options; $PYTHON chooses the interpreter";
 
 pub(crate) const SUMMARY: &str = "\

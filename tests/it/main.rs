@@ -41,6 +41,7 @@ mod program;
 mod properties;
 mod protobuf;
 mod ranks;
+mod record;
 mod recorded;
 mod reduce;
 mod reduce_hostile;

@@ -10,6 +10,7 @@ mod generate;
 mod info;
 mod lines;
 mod oom;
+mod record;
 mod reduce;
 mod report;
 mod run;
@@ -32,6 +33,7 @@ pub(crate) fn run(command: Command, console: &Console) -> anyhow::Result<Status>
         Command::Info(args) => info::run(&args, console),
         Command::Lines(args) => lines::run(&args, console),
         Command::Oom(args) => oom::run(&args, console),
+        Command::Record(args) => record::run(&args, console),
         Command::Reduce(args) => reduce::run(&args, console),
         Command::Report(args) => report::run(&args, console),
         Command::Run(args) => run::run(&args),

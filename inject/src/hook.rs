@@ -1,0 +1,129 @@
+//! Calls as they are seen, by whatever sees them.
+//!
+//! Owns which way of seeing is in use, and what happens at a call's entry and return. Nothing here may change what the
+//! program sees: every fault ends the recording, never the call.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::call::{Call, NO_DEVICE, RUNTIME, Row, Seen};
+use crate::recorder::{current, give_up, now_us};
+use crate::thread;
+
+/// How calls are seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Hook {
+    /// Not at all (yet).
+    #[default]
+    None,
+    /// By CUPTI's callbacks.
+    Cupti {
+        /// Path of the library, as the linker has it.
+        library: PathBuf,
+        /// What `cuptiGetVersion` says; 0 if nothing.
+        version: u32,
+    },
+    /// By interposed functions.
+    Preload,
+}
+
+static HOOK: Mutex<Hook> = Mutex::new(Hook::None);
+/// Whether CUPTI sees the calls: then interposed functions stay out of it.
+static HAS_CUPTI: AtomicBool = AtomicBool::new(false);
+
+impl Hook {
+    /// The way that is in use in this process.
+    pub(crate) fn current() -> Self {
+        HOOK.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes it the way that is in use.
+    pub(crate) fn install(self) {
+        HAS_CUPTI.store(matches!(self, Self::Cupti { .. }), Ordering::Release);
+        (*HOOK.lock().unwrap_or_else(PoisonError::into_inner)).clone_from(&self);
+        if let Some(recorder) = current() {
+            recorder.set_hook(self);
+        }
+    }
+
+    /// Its name in the file.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Cupti { .. } => "cupti",
+            Self::Preload => "preload",
+        }
+    }
+}
+
+/// Runs `work` at a border to foreign code: a panic ends the recording and nothing else.
+pub(crate) fn guarded(work: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(work)).is_err() {
+        _ = catch_unwind(|| give_up("a fault of its own; please report it"));
+    }
+}
+
+/// A call is about to be made. `key` tells it from others of its thread: an id and an address of its own.
+pub(crate) fn enter(key: (u32, usize), call: Call) {
+    if let Some(recorder) = current() {
+        let order = if call.gives() { recorder.next_order() } else { 0 };
+        thread::enter(key, order, now_us());
+    }
+}
+
+/// A call has returned. `context` and `device` are what was current.
+pub(crate) fn leave(key: (u32, usize), code: u8, call: Call, result: u32, seen: Seen, context: (u64, u32)) {
+    let Some(recorder) = current() else { return };
+    let (open, depth) = thread::leave(key);
+    let (order, time_us) = match open {
+        Some(open) if call.gives() => (open.order, open.time_us),
+        _ => (recorder.next_order(), now_us()),
+    };
+    recorder.record(Row {
+        code,
+        order,
+        time_us,
+        result,
+        device: seen.device.unwrap_or(context.1),
+        context: context.0,
+        depth,
+        seen,
+        ..Row::default()
+    });
+}
+
+/// A call that an interposed function sees; see [`Interposed::enter`].
+#[derive(Debug)]
+pub struct Interposed {
+    call: Call,
+    key: (u32, usize),
+}
+
+impl Interposed {
+    /// Notes that `call` is about to be made. `at` is an address that no other call under way on this thread has: one
+    /// on its stack.
+    pub fn enter(call: Call, at: usize) -> Self {
+        let key = (u32::MAX, at);
+        guarded(|| {
+            if !HAS_CUPTI.load(Ordering::Acquire) {
+                enter(key, call);
+            }
+        });
+        Self { call, key }
+    }
+
+    /// Records that it returned `result`, unless CUPTI sees it. `is_runtime`: it is libcudart's and not the driver's.
+    pub fn leave(self, result: i32, is_runtime: bool, seen: Seen) {
+        guarded(|| {
+            if HAS_CUPTI.load(Ordering::Acquire) {
+                // It may have come into use during this call.
+                thread::leave(self.key);
+                return;
+            }
+            let code = self.call as u8 + if is_runtime { RUNTIME } else { 0 };
+            leave(self.key, code, self.call, result as u32, seen, (0, NO_DEVICE));
+        });
+    }
+}

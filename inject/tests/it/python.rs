@@ -1,0 +1,185 @@
+//! Python's frames, from the real interpreters of this machine: python3, and 3.9 to 3.13 by name where they are.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::{Run, built, quietly};
+
+/// Calls the stand-in from functions in functions, holding the interpreter (`PyDLL`), and from threads.
+const SCRIPT: &str = r#"
+import ctypes, gc, sys, threading
+
+cuda = ctypes.PyDLL(sys.argv[1])
+out = ctypes.c_uint64()
+
+def inner(size):
+    return cuda.cuMemAlloc_v2(ctypes.byref(out), ctypes.c_size_t(size))  # LINE inner
+
+def outer(size):
+    if size > 5:
+        pass
+    return inner(size)  # LINE outer
+
+class Freed:
+    def __del__(self):
+        cuda.cuMemFree_v2(ctypes.c_uint64(0x7000))  # LINE del
+
+cuda.cuInit(0)
+for size in (1, 2, 3):
+    outer(size)  # LINE module
+thread = threading.Thread(target=outer, args=(4,))
+thread.start()
+thread.join()
+try:
+    raise ValueError("kept")
+except ValueError as error:
+    outer(5)
+    assert str(error) == "kept" and sys.exc_info()[0] is ValueError
+before = sys.getrefcount(inner.__code__)
+for _ in range(1000):
+    outer(6)
+assert abs(sys.getrefcount(inner.__code__) - before) <= 1, (before, sys.getrefcount(inner.__code__))
+assert gc.isenabled()
+Freed()
+eval("outer(7)")
+last = Freed()
+"#;
+
+/// One program for each version that is there.
+fn interpreters() -> Vec<PathBuf> {
+    let names = [9, 10, 11, 12, 13].map(|minor| format!("python3.{minor}"));
+    let asked = ["python3".to_owned()].into_iter().chain(names).filter_map(|name| {
+        let words = ["-c", "import sys; print(sys.version_info[:2] >= (3, 9), sys.version, sys.executable)"];
+        let output = Command::new(name).args(words).output().ok().filter(|output| output.status.success())?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        let version = text.trim().strip_prefix("True ")?.to_owned();
+        let path = version.rsplit(' ').next()?.to_owned();
+        Some((version, path.into()))
+    });
+    let found: BTreeMap<String, PathBuf> = asked.collect();
+    assert!(!found.is_empty(), "no python3");
+    found.into_values().collect()
+}
+
+#[test]
+fn python_frames_are_those_that_called() {
+    for interpreter in interpreters() {
+        frames_of_a_thread_that_holds_the_interpreter(&interpreter);
+    }
+}
+
+fn frames_of_a_thread_that_holds_the_interpreter(interpreter: &Path) {
+    println!("{}", interpreter.display());
+    let run = Run::new();
+    let script = run.path("job.py");
+    std::fs::write(&script, SCRIPT).expect("a script");
+    let mut command = run.command(interpreter);
+    command.arg(&script).arg(built().join("libcuda.so.1"));
+    quietly(command);
+    let trace = run.trace();
+    assert!(trace.trailer.is_some());
+    let file = script.to_string_lossy().into_owned();
+    let line = |mark: &str| SCRIPT.lines().position(|line| line.contains(mark)).expect("a mark") + 1;
+    let frame = |function: &str, mark: &str| format!("{function} {file}:{}", line(mark));
+    let expected =
+        [frame("inner", "LINE inner"), frame("outer", "LINE outer"), frame("<module>", "LINE module")];
+    let of_size = |bytes: u64| {
+        let row = trace.rows.iter().find(|row| row["bytes"] == bytes).expect("the call");
+        (row, trace.python(row))
+    };
+    for bytes in [1, 2, 3] {
+        assert_eq!(of_size(bytes).1, expected);
+    }
+    assert_eq!(of_size(1).0["python"], of_size(3).0["python"]);
+    let in_thread = of_size(4);
+    assert_eq!(in_thread.1[..2], expected[..2]);
+    assert!(in_thread.1[2].starts_with("run ") && in_thread.0["thread"] != of_size(1).0["thread"]);
+    assert_eq!(of_size(5).1.last(), Some(&frame("<module>", "    outer(5)")));
+    assert_eq!(of_size(7).1[2], "<module> <string>:1");
+    let frees: Vec<_> = trace.rows.iter().filter(|row| row["call"] == 2).collect();
+    assert_eq!(trace.python(frees[0])[0], frame("__del__", "LINE del"));
+    assert_eq!(trace.rows.iter().filter(|row| row["bytes"] == 6).count(), 1000);
+    // The last object goes while the interpreter ends: the call is there, its frames need not be.
+    assert_eq!(frees.len(), 2);
+}
+
+/// The same without the interpreter (`CDLL` lets go of it around a call), other threads running Python meanwhile.
+const DETACHED: &str = r#"
+import ctypes, sys, threading
+
+cuda = ctypes.CDLL(sys.argv[1])
+out = ctypes.c_uint64()
+
+def inner(size):
+    return cuda.cuMemAlloc_v2(ctypes.byref(out), ctypes.c_size_t(size))  # LINE inner
+
+def größe(size):
+    x = [inner(one) for one in (size,)]  # LINE outer
+    return x
+
+def passing(size):
+    yield größe(size)  # LINE generator
+
+def busy():
+    while not done:
+        sum(range(100))
+
+cuda.cuInit(0)
+done = False
+noise = threading.Thread(target=busy)
+noise.start()
+for size in (1, 2, 3):
+    list(passing(size))  # LINE module
+thread = threading.Thread(target=größe, args=(4,))
+thread.start()
+thread.join()
+for round in range(300):
+    # Code objects come and go at the same addresses.
+    names = {}
+    exec(compile("\n" * round + f"def made_{round}(call): return call({1000 + round})", f"made-{round}.py", "exec"), names)
+    names[f"made_{round}"](inner)
+    del names
+done = True
+noise.join()
+"#;
+
+#[test]
+fn python_frames_are_found_where_the_interpreter_was_let_go() {
+    for interpreter in interpreters() {
+        frames_of_a_thread_that_let_go(&interpreter);
+    }
+}
+
+fn frames_of_a_thread_that_let_go(interpreter: &Path) {
+    println!("{}", interpreter.display());
+    let run = Run::new();
+    let script = run.path("job.py");
+    std::fs::write(&script, DETACHED).expect("a script");
+    let mut command = run.command(interpreter);
+    command.arg(&script).arg(built().join("libcuda.so.1"));
+    quietly(command);
+    let trace = run.trace();
+    let file = script.to_string_lossy().into_owned();
+    let line = |mark: &str| DETACHED.lines().position(|line| line.contains(mark)).expect("a mark") + 1;
+    let frame = |function: &str, mark: &str| format!("{function} {file}:{}", line(mark));
+    let stack = |bytes: u64| {
+        let row = trace.rows.iter().find(|row| row["bytes"] == bytes).expect("the call");
+        let frames = trace.python(row);
+        // Comprehensions are frames of their own until Python 3.11.
+        frames.into_iter().filter(|frame| !frame.starts_with("<listcomp>")).collect::<Vec<_>>()
+    };
+    let expected = [
+        frame("inner", "LINE inner"),
+        frame("größe", "LINE outer"),
+        frame("passing", "LINE generator"),
+        frame("<module>", "LINE module"),
+    ];
+    for bytes in [1, 2, 3] {
+        assert_eq!(stack(bytes), expected);
+    }
+    assert_eq!(stack(4)[..2], expected[..2]);
+    for round in 0..300 {
+        assert_eq!(stack(1000 + round)[1], format!("made_{round} made-{round}.py:{}", round + 1));
+    }
+}
