@@ -217,7 +217,7 @@ fn a_small_budget_changes_no_figure_and_is_said() {
     assert_eq!(plain.json(), tight.json());
     assert!(plain.stderr.is_empty(), "{plain:?}");
     assert_eq!(
-        tight.stderr.matches("more than the budget of 1.0 MiB: it is analyzed alone").count(),
+        tight.stderr.matches("more than the budget of 1.0 MiB: it is read in pieces").count(),
         5,
         "{tight:?}"
     );
