@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::inputs::{read, testdata};
 use crate::sandbox::{Run, Sandbox, run};
 
 /// A sandbox with files in place of the recorder's libraries.
@@ -80,4 +81,16 @@ fn what_is_missing_is_said() {
     assert!(no_folder.contains("no such folder"), "{no_folder}");
     let no_program = said(&["--hook", "cupti", "no-such-program"], &folder);
     assert!(no_program.contains("cannot run no-such-program"), "{no_program}");
+}
+
+/// Of driver calls this program knows no more yet than that they are there.
+#[test]
+fn recordings_of_a_gpu_are_whole_and_what_is_not_read_yet_is_counted() {
+    for name in ["cupti", "preload", "torch", "expandable"] {
+        let trace = read(&testdata("driver/recorded").join(format!("{name}.msgpack")));
+        assert!(trace.complete, "{name}");
+        assert_eq!(trace.process.writer.as_deref(), Some("memlab-inject 0.1.0"));
+        let kinds: Vec<&str> = trace.warnings.iter().map(|warning| warning.kind).collect();
+        assert_eq!(kinds, ["unknown-chunk", "unknown-key"], "{name}");
+    }
 }
