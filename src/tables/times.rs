@@ -9,7 +9,7 @@ use crate::rebuild::Moment;
 
 use super::clock::Clock;
 
-/// Recordings of fewer events have pauses and no rush; see [`Clock::of_picture`].
+/// Recordings of fewer events have pauses and no rush; by time, unless one pause would fill half of it and more.
 pub(super) const FEWEST_FOR_PAUSE: u64 = 64;
 
 /// Times of the events of one device, and the moments that other times stand for.
@@ -143,7 +143,7 @@ impl Times {
         Some(Moment(answers.get(at).copied().unwrap_or(self.events)))
     }
 
-    /// The axis of a picture over the whole recording; see [`Clock::of_picture`].
+    /// The axis of a picture over the whole recording; by time, unless one pause would fill half of it and more.
     #[must_use]
     pub fn axis(&self) -> Axis {
         let by_time = Axis { is_time: true, start_us: self.first_us, end: self.duration_us(), pause_us: 0 };
