@@ -1,13 +1,14 @@
 """memlab against other readers of the same snapshot, in one run: CPython's pickle, and PyTorch's own tools.
 
-    python3 benches/peers.py target/release/memlab SNAPSHOT.pickle [SNAPSHOT.msgpack]
+    python3 benches/peers.py target/release/memlab SNAPSHOT.pickle [--trace SNAPSHOT.msgpack] [--viz _memory_viz.py]
 
-Run it with a Python that has PyTorch, for `torch/cuda/_memory_viz.py`; without, only CPython is compared. No GPU is
-needed. Each program is started anew and the best of REPEAT runs counts. Peers are held against the pickle: reading
+`torch/cuda/_memory_viz.py` is a file that runs by itself: it is taken from the PyTorch of the Python that runs this, or
+from --viz; without it, only CPython is compared. No GPU is needed. Each program is started anew and the best of REPEAT runs counts. Peers are held against the pickle: reading
 against reading (`memlab info`), everything else against the whole `memlab analyze --json`. Exits 1 when a bar does not
 hold.
 """
 
+import argparse
 import importlib.util
 import os
 import resource
@@ -16,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-REPEAT = 3
+REPEAT = 5
 #: How many times faster memlab has to be than each peer.
 BAR = 10.0
 LOAD = "import pickle, sys; pickle.load(open(sys.argv[1], 'rb'))"
@@ -47,7 +48,14 @@ def memory_viz():
     return path if path.exists() else None
 
 
-def main(memlab, snapshot, trace=None):
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("memlab")
+    parser.add_argument("snapshot")
+    parser.add_argument("--trace")
+    parser.add_argument("--viz", type=Path)
+    options = parser.parse_args()
+    memlab, snapshot, trace = options.memlab, options.snapshot, options.trace
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     html = Path(snapshot).with_suffix(".peers.html")
     runs = [
@@ -57,7 +65,7 @@ def main(memlab, snapshot, trace=None):
     ]
     if trace:
         runs.insert(2, ("memlab analyze --json, the trace", [memlab, "analyze", "--json", trace]))
-    tool = memory_viz()
+    tool = options.viz or memory_viz()
     if tool:
         runs.append(("_memory_viz.py stats", [sys.executable, str(tool), "stats", snapshot]))
         for plot in ("segment_plot", "trace_plot"):
@@ -79,6 +87,4 @@ def main(memlab, snapshot, trace=None):
 
 
 if __name__ == "__main__":
-    if not 3 <= len(sys.argv) <= 4:
-        raise SystemExit(__doc__)
-    raise SystemExit(main(*sys.argv[1:]))
+    raise SystemExit(main())

@@ -23,7 +23,7 @@ fi
 venv=${SPARK_VENV:-$scratch/venv}
 [ -d "$venv" ] || {
     "${PYTHON:-python3}" -m venv "$venv"
-    "$venv/bin/pip" install --quiet 'pyspark>=3.5,<4' 'pyarrow>=14' 'msgpack>=1' 'polars>=1' 'pytest>=8'
+    "$venv/bin/pip" install --quiet 'pyspark>=3.5,<4' 'pyarrow>=14' 'pandas>=1.5' 'msgpack>=1' 'polars>=1' 'pytest>=8'
 }
 MEMLAB_BINARY=$(realpath "$memlab")
 export MEMLAB_BINARY PYTHONPATH="$root/python" PYTHONDONTWRITEBYTECODE=1 SPARK_LOCAL_IP=127.0.0.1
