@@ -1,6 +1,7 @@
 """What the tests share: the package of the checkout unless one is installed, the analyzer, a fresh session."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,11 +19,16 @@ from memlab import gate, session, warn  # noqa: E402
 
 @pytest.fixture(autouse=True)
 def nothing_is_left_over():
+    # A recording that a test leaves behind keeps its handlers, and the next one would take them for the job's own.
+    handled = [getattr(signal, name) for name in ("SIGTERM", "SIGUSR1") if hasattr(signal, name)]
+    handlers = [(number, signal.getsignal(number)) for number in handled]
     yield
     session.stop()
     session._current = None
     warn.forget()
     gate.forget()
+    for number, handler in handlers:
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")
