@@ -119,13 +119,19 @@ def questions(page, folder):
     return results
 
 
-def main():
+def arguments():
+    """What every benchmark over these ranks can be told."""
     parser = argparse.ArgumentParser()
     parser.add_argument("memlab", type=Path)
     parser.add_argument("--ranks", type=int, default=1024)
     parser.add_argument("--events", type=int, default=100_000)
     parser.add_argument("--distinct", type=int, default=32)
     parser.add_argument("--data", type=Path, default=ROOT / "target/bench-data/fleet")
+    return parser
+
+
+def main():
+    parser = arguments()
     parser.add_argument("--tables", action="store_true")
     args = parser.parse_args()
     memlab, folder = args.memlab.resolve(), args.data.resolve()

@@ -10,7 +10,6 @@ dataset, too. DuckDB then looks for rows of one that the other does not have, Sp
 counted and summed against that, and every frame over all ranks is asked once. Exits 1 where anything differs.
 """
 
-import argparse
 import os
 import shutil
 import sys
@@ -71,13 +70,8 @@ def sums_differ(result, dataset, tables):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("memlab", type=Path)
-    parser.add_argument("--ranks", type=int, default=1024)
-    parser.add_argument("--events", type=int, default=100_000)
-    parser.add_argument("--distinct", type=int, default=32)
+    parser = fleet.arguments()
     parser.add_argument("--master", default="local-cluster[2,1,1024]")
-    parser.add_argument("--data", type=Path, default=ROOT / "target/bench-data/fleet")
     args = parser.parse_args()
     program, folder = args.memlab.resolve(), args.data.resolve()
     source = fleet.inputs(program, args.ranks, args.events, args.distinct, folder)["pickle"]

@@ -101,12 +101,6 @@ impl Carried {
         carried
     }
 
-    /// Begins anew with the state `segments`, exact block for block, before the next piece.
-    #[must_use]
-    pub fn from_state(segments: &[Segment], settings: &Settings) -> Self {
-        Self::new(Rules::new(settings), Initial::stated(segments), false)
-    }
-
     /// Rebuilds the next piece of `device`: `piece` holds its events, and the final state of the device. The first rows
     /// of the history are those that [`Carried::rows`] named.
     #[must_use]

@@ -119,7 +119,7 @@ impl Grouping {
             seen.take_forward(device, history);
         }
         let mut grouping = Self::of_seen(trace, seen, by);
-        grouping.attribute(device, history, &[], &mut { StackId::NONE });
+        grouping.go_on(device, history, &[], &mut { StackId::NONE });
         grouping
     }
 
@@ -141,13 +141,6 @@ impl Grouping {
         });
         let (of_allocation, inferred) = (Vec::new(), Vec::new());
         Self { by, keys, of_stack, of_frame, of_allocation, inferred, facts, modules }
-    }
-
-    /// Goes on from one piece of a recording to the next: the first rows of `history` are the rows `carried` of the
-    /// piece before ([`crate::rebuild::Carried::rows`]) and keep their groups. `open` is the stack of the backward pass
-    /// that is open between the pieces.
-    pub fn go_on(&mut self, device: &DeviceTrace, history: &History, carried: &[u32], open: &mut StackId) {
-        self.attribute(device, history, carried, open);
     }
 
     /// Number of groups, the unattributed remainder not counted.
@@ -186,8 +179,10 @@ impl Grouping {
         own.into_iter().chain(of_frames).filter(|&group| group != NONE)
     }
 
-    /// Walks the events once and gives every allocation its group.
-    fn attribute(&mut self, device: &DeviceTrace, history: &History, carried: &[u32], open: &mut StackId) {
+    /// Walks the events once and gives every allocation its group. Goes on from one piece of a recording to the next: the
+    /// first rows of `history` are the rows `carried` of the piece before ([`crate::rebuild::Carried::rows`]) and keep
+    /// their groups. `open` is the stack of the backward pass that is open between the pieces.
+    pub fn go_on(&mut self, device: &DeviceTrace, history: &History, carried: &[u32], open: &mut StackId) {
         let allocations = &history.allocations;
         let (groups_before, inferred_before) =
             (std::mem::take(&mut self.of_allocation), std::mem::take(&mut self.inferred));

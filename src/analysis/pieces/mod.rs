@@ -61,8 +61,8 @@ pub fn analyze_recording(
     let mut trace = recording.into_trace();
     let mut wholes = Vec::with_capacity(found.len());
     for (whole, last) in found {
-        let place = last.device;
-        *trace.device_mut(place) = last;
+        let entry = trace.device_mut(whole.device);
+        (entry.events, entry.excerpt) = last;
         wholes.push(whole);
     }
     let mut analysis = analyze_file(path, &trace, &Options { several_files: false, ..options.clone() })?;

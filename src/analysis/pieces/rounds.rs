@@ -22,7 +22,7 @@ pub(super) fn run(
     device: DeviceId,
     options: &Options,
     room: Room,
-) -> Result<(Whole, DeviceTrace)> {
+) -> Result<(Whole, (Events, Option<Excerpt>))> {
     let mut survey = Survey::of(recording, device, options.group_by, room.piece_events);
     let start = survey.carried.clone();
     let samples = recording.trace().samples.clone();
@@ -34,7 +34,7 @@ pub(super) fn run(
         let mut history = survey.carried.next(recording.trace(), &piece);
         survey.grouping.go_on(&piece, &history, &before, &mut open);
         if is_last {
-            let differences = end_differences(recording.trace(), survey.segments.as_deref(), &history);
+            let differences = end_differences(recording.trace(), piece.segments.as_deref(), &history);
             history.warnings.merge(differences);
         }
         gathered.take(recording.trace(), &piece, &history, (&survey.grouping, before.len()), is_last)?;
@@ -46,7 +46,7 @@ pub(super) fn run(
         whole.timeline = Some(timeline(recording, device, &mut survey, &whole, room));
     }
     let recorded_events = whole.events;
-    Ok((whole, last.excerpt(device, recorded_events, survey.segments)))
+    Ok((whole, last.excerpt(recorded_events)))
 }
 
 /// A further round, as only now it is known which lines are worth a band.
@@ -96,15 +96,15 @@ impl Last {
         }
     }
 
-    fn excerpt(self, device: DeviceId, recorded_events: u64, segments: Option<Vec<Segment>>) -> DeviceTrace {
+    /// All that is kept, and how it begins; `None` where that is all there is: then it is no excerpt, and what was there
+    /// before is told by the final state.
+    fn excerpt(self, recorded_events: u64) -> (Events, Option<Excerpt>) {
         let mut pieces = self.pieces.into_iter();
-        let Some((mut events, first_event, state)) = pieces.next() else {
-            return DeviceTrace { device, segments, ..DeviceTrace::default() };
+        let Some((mut events, first_event, segments)) = pieces.next() else {
+            return (Events::default(), None);
         };
         events.reserve(self.events - events.len());
         pieces.for_each(|(more, ..)| events.append(more));
-        // All of them: then they are no excerpt, and what was there before them is told by the final state.
-        let excerpt = (first_event > 0).then_some(Excerpt { first_event, recorded_events, segments: state });
-        DeviceTrace { device, events, segments, excerpt }
+        (events, (first_event > 0).then_some(Excerpt { first_event, recorded_events, segments }))
     }
 }

@@ -4,7 +4,7 @@
 //! on the stacks.
 
 use crate::format::Recording;
-use crate::model::{DeviceId, Segment};
+use crate::model::DeviceId;
 use crate::rebuild::{Carried, Prelude};
 use crate::tables::{GroupBy, Grouping, Seen, Times};
 
@@ -15,7 +15,6 @@ pub(super) struct Survey {
     pub(super) carried: Carried,
     pub(super) times: Times,
     pub(super) grouping: Grouping,
-    pub(super) segments: Option<Vec<Segment>>,
 }
 
 impl Survey {
@@ -49,7 +48,7 @@ impl Survey {
             seen = rehearse(recording, device, &seen, &mut carried, (tells_modules, piece_events));
         }
         let grouping = Grouping::of_seen(recording.trace(), seen, by);
-        Self { carried, times, grouping, segments }
+        Self { carried, times, grouping }
     }
 }
 

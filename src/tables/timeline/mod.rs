@@ -189,16 +189,17 @@ impl TimelineOfPieces {
     #[must_use]
     pub fn finish(self, marks: Vec<(Moment, MarkReason)>, group_order: &[u32]) -> TimelineData {
         let clock = Clock::Piece(PieceClock { axis: self.axis, times: &[], first_event: 0, before: 0 });
+        let (data, axis) = (self.data, self.axis);
         let x_of = |moment: Moment| {
-            let at = self.data.moments.partition_point(|&known| known < moment);
-            self.data.x.get(at).copied().unwrap_or(self.axis.end)
+            let at = data.moments.partition_point(|&known| known < moment);
+            data.x.get(at).copied().unwrap_or(axis.end)
         };
         let mut marks: Vec<TimelineDataMark> = marks
             .into_iter()
             .map(|(moment, reason)| TimelineDataMark { x: x_of(moment), moment, reason })
             .collect();
         marks.sort_by_key(|mark| mark.moment);
-        self.data.clone().finish(clock, self.events, marks, group_order)
+        data.finish(clock, self.events, marks, group_order)
     }
 }
 
