@@ -34,6 +34,8 @@ pub(super) const SAMPLE: u64 = 96;
 pub(super) const STAT: u64 = 64;
 /// Cost of an allocation in a live set.
 pub(super) const LIVE_ROW: u64 = 72;
+/// Cost of a driver call.
+pub(super) const DRIVER_ROW: u64 = 128;
 /// Cost of every payload byte of a reduced recording's report.
 pub(super) const REPORT_BYTE: u64 = 8;
 /// Cost of every payload byte of settings, process facts and warnings.

@@ -31,11 +31,13 @@ pub(super) enum Kind {
     Samples = 11,
     Reduced = 12,
     Live = 13,
+    Driver = 14,
     Trailer = 15,
+    Native = 16,
 }
 
 impl Kind {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 17] = [
         Self::Header,
         Self::Tables,
         Self::Events,
@@ -50,7 +52,9 @@ impl Kind {
         Self::Samples,
         Self::Reduced,
         Self::Live,
+        Self::Driver,
         Self::Trailer,
+        Self::Native,
     ];
 
     /// The kind with this number, if this version knows it.

@@ -45,6 +45,11 @@ impl<'a> Column<'a> {
         Ok(Self { start, base, width, data })
     }
 
+    /// Bytes that a row takes: 0 where all are equal.
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
     /// Writes `convert(value)` of every row into `out`, which has as many rows as the column.
     pub(super) fn fill<T>(&self, out: &mut [T], convert: impl FnMut(u64) -> T) {
         match self.width {

@@ -68,6 +68,9 @@ fn what_python_writes_is_read() {
 #[test]
 fn every_bound_and_kind_of_the_code_stands_in_the_document() {
     use super::{MAX_CHUNK_EVENTS, MAX_DEVICES, MAX_FACTS, MAX_RAW, VERSION, budget};
+    for (number, (_, name)) in (1..).zip(crate::model::DriverCall::ALL) {
+        assert!(DOCUMENT.contains(&format!("| {number} | `{name}` |")), "{number} {name}");
+    }
     for row in ["| 11 | [samples](#samples-11)", "| 12 | [reduced](#reduced-12)", "| 13 | [live](#live-13)"] {
         assert!(DOCUMENT.contains(row), "{row}");
     }
@@ -92,6 +95,8 @@ fn every_bound_and_kind_of_the_code_stands_in_the_document() {
         ),
         ("reduced", format!("{} × `raw_len`", budget::REPORT_BYTE)),
         ("live", format!("{} × `count`", budget::LIVE_ROW)),
+        ("driver", format!("{} × `count`", budget::DRIVER_ROW)),
+        ("rows of driver calls in a chunk", crate::units::Count(MAX_CHUNK_EVENTS as u64).to_string()),
         ("settings, process, warnings", format!("{} × `raw_len`", budget::PLAIN_BYTE)),
     ] {
         assert!(DOCUMENT.contains(&format!("| {what} | {bound} |")), "{what}: {bound}");

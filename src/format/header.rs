@@ -16,11 +16,17 @@ use super::{MAX_DEVICES, VERSION};
 
 /// Minor version of reduced recordings, which have no events.
 const REDUCED_MINOR: u32 = 2;
+/// Minor version of recordings without driver calls.
+const PLAIN_MINOR: u32 = 3;
 
 /// Writes the header.
 pub(super) fn write_header(sink: &mut Sink<'_>, trace: &Trace) -> io::Result<()> {
-    // Events may follow in pieces, and their chunks state what version 1.3 brought.
-    let minor = if trace.reduced.is_some() { REDUCED_MINOR } else { VERSION.1 };
+    let minor = match (&trace.reduced, &trace.driver) {
+        (_, Some(_)) => VERSION.1,
+        (Some(_), None) => REDUCED_MINOR,
+        // Events may follow in pieces, and their chunks state what version 1.3 brought.
+        (None, None) => PLAIN_MINOR,
+    };
     let mut facts = MapPacker::default();
     facts.key("version").array(2).uint(VERSION.0.into()).uint(minor.into());
     facts.key("writer").text(concat!("memlab ", env!("CARGO_PKG_VERSION")));
@@ -67,6 +73,9 @@ pub(super) fn write_trailer(
     for device in &trace.devices {
         packer.array(2).uint(device.device.0.into()).uint(ends.get(&device.device).copied().unwrap_or(0));
     }
+    if let Some(layer) = &trace.driver {
+        facts.uint("driver", layer.rows.len() as u64);
+    }
     sink.emit(Kind::Trailer, facts, MapPacker::default(), |_| 0)
 }
 
@@ -76,6 +85,8 @@ pub(super) struct Trailer {
     clean: bool,
     chunks: Option<u64>,
     devices: Vec<(u64, u64)>,
+    /// Rows of driver calls.
+    pub(super) driver: Option<u64>,
 }
 
 impl Trailer {
@@ -89,6 +100,7 @@ impl Trailer {
                     trailer.devices =
                         (0..cursor.array()?).map(|_| read_pair(cursor)).collect::<Parse<_>>()?;
                 }
+                "driver" => trailer.driver = Some(cursor.uint()?),
                 _ => return Ok(false),
             }
             Ok(true)
@@ -128,7 +140,7 @@ mod tests {
     use crate::model::{Reduced, Trace};
 
     #[test]
-    fn only_recordings_without_events_are_of_an_older_version() {
+    fn a_file_is_of_the_lowest_version_that_has_what_it_uses() {
         let version = |trace: &Trace| {
             let bytes = packed(trace);
             // The header's facts: map, key `version`, array of two, major, minor.
@@ -138,5 +150,7 @@ mod tests {
         assert_eq!(version(&tiny()), (1, 3));
         let reduced = Trace { reduced: Some(Box::new(Reduced::default())), ..Trace::default() };
         assert_eq!(version(&reduced), (1, 2));
+        let with_calls = Trace { driver: Some(Box::default()), ..tiny() };
+        assert_eq!(version(&with_calls), (1, 4));
     }
 }

@@ -12,6 +12,7 @@ mod chunk;
 mod codec;
 mod column;
 mod cursor;
+mod driver;
 mod events_count;
 mod events_decode;
 mod events_facts;
@@ -24,6 +25,7 @@ mod holders;
 mod ids;
 mod live;
 mod marks;
+mod native;
 mod notes;
 mod packer;
 mod process;
@@ -65,7 +67,7 @@ pub(crate) use spoiled::with_payloads_that_do_not_decode;
 
 /// Newest version of the format that this module writes: major, minor; what needs less is written as less. It
 /// reads every minor version of this major.
-pub const VERSION: (u32, u32) = (1, 3);
+pub const VERSION: (u32, u32) = (1, 4);
 
 /// Most bytes that a chunk's payload may have, unpacked or as stored.
 const MAX_RAW: usize = 16 << 20;

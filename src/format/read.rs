@@ -17,11 +17,14 @@ use super::events_plan::Plan;
 use super::fields::read_map;
 use super::header::{self, Trailer};
 use super::ids::Ids;
+use super::native::NativeIds;
 use super::reduced::{self, ReducedSoFar};
 use super::states::States;
 use super::tables::{self, TableFacts};
 use super::walk::{Checksums, walk};
-use super::{annotations, holders, live, marks, notes, process, sample_rows, settings, tensors};
+use super::{
+    annotations, driver, holders, live, marks, native, notes, process, sample_rows, settings, tensors,
+};
 
 /// Whether `bytes` begin like a memlab trace of any version. Nine bytes decide.
 #[must_use]
@@ -33,7 +36,7 @@ pub fn is_trace(bytes: &[u8]) -> bool {
 ///
 /// Faults inside the file become warnings of the trace and make it not [`Trace::complete`]: `truncated` (no
 /// trailer: the job was killed, or the file was cut), `damaged-chunk`, `missing-chunk`, `missing-table`,
-/// `missing-events`, `unknown-id`, `trailing-bytes`. `unknown-chunk`, `unknown-key` and `unknown-action` come
+/// `missing-events`, `missing-driver-calls`, `unknown-id`, `trailing-bytes`. `unknown-chunk`, `unknown-key` and `unknown-action` come
 /// from newer minor versions; they leave it complete.
 ///
 /// # Errors
@@ -120,9 +123,12 @@ pub(super) fn read_but_events(bytes: &[u8], checksums: Checksums) -> Result<Unre
     let end = recording_end(&found.chunks, bytes.len(), &mut context.trace);
     let mut reading = Reading::default();
     for chunk in &found.chunks[..end] {
-        if Kind::from_number(chunk.kind) == Some(Kind::Tables)
-            && let Err(fault) = context.tables(chunk)
-        {
+        let read = match Kind::from_number(chunk.kind) {
+            Some(Kind::Tables) => context.tables(chunk),
+            Some(Kind::Native) => native::read(chunk, &mut context),
+            _ => Ok(()),
+        };
+        if let Err(fault) = read {
             damaged(&mut context.trace, chunk, fault);
         }
     }
@@ -162,6 +168,7 @@ fn start(bytes: &[u8]) -> &[u8] {
 pub(super) struct Context {
     pub(super) trace: Trace,
     pub(super) ids: Ids,
+    pub(super) native_ids: NativeIds,
     pub(super) budget: Budget,
     table_budget: Budget,
     pub(super) unpacker: Unpacker,
@@ -181,6 +188,7 @@ impl Context {
         Self {
             trace,
             ids: Ids::default(),
+            native_ids: NativeIds::default(),
             budget: Budget::default(),
             table_budget: Budget::default(),
             unpacker: Unpacker::default(),
@@ -193,10 +201,17 @@ impl Context {
 
     fn tables(&mut self, chunk: &Chunk<'_>) -> Parse<()> {
         let facts = TableFacts::read(chunk, &mut self.trace.warnings)?;
-        if !self.table_budget.spend(facts.cost(chunk.raw_len), chunk.end) {
-            return Err(Fault::Wrong("larger tables than a file of this length may hold"));
-        }
+        self.spend_on_tables(facts.cost(chunk.raw_len), chunk.end)?;
         tables::read(chunk, &facts, &mut self.trace, &mut self.ids, &mut self.unpacker)
+    }
+
+    /// Spends `cost` on a chunk of tables that ends at byte `end`.
+    pub(super) fn spend_on_tables(&mut self, cost: u64, end: usize) -> Parse<()> {
+        if self.table_budget.spend(cost, end) {
+            Ok(())
+        } else {
+            Err(Fault::Wrong("larger tables than a file of this length may hold"))
+        }
     }
 }
 
@@ -217,7 +232,8 @@ impl<'a> Reading<'a> {
             return Ok(());
         };
         match kind {
-            Kind::Header | Kind::Tables => Ok(()),
+            Kind::Header | Kind::Tables | Kind::Native => Ok(()),
+            Kind::Driver => driver::read(chunk, context),
             Kind::Events => self.plan.add(chunk, &mut context.budget, &mut context.trace),
             Kind::Segments => self.states.add(chunk, context),
             Kind::Settings => settings::read(chunk, context),
@@ -253,6 +269,7 @@ impl<'a> Reading<'a> {
                 )
             });
         }
+        driver::finish(trace, self.trailer.as_ref().and_then(|trailer| trailer.driver));
         (self.plan, self.states)
     }
 }

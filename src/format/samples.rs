@@ -75,6 +75,7 @@ pub(super) fn full() -> Trace {
     add_process(&mut trace);
     add_notes(&mut trace);
     trace.strings.intern("named by nothing");
+    trace.driver = Some(Box::new(super::driver::tests::layer(700)));
     trace.complete = true;
     trace
 }
@@ -237,6 +238,7 @@ pub(super) fn assert_same(left: &Trace, right: &Trace) {
     assert_eq!(left.holders, right.holders, "holders");
     assert_eq!(left.samples, right.samples, "samples");
     assert!(left.warnings.iter().eq(right.warnings.iter()), "{:?} and {:?}", left.warnings, right.warnings);
+    assert_eq!(left.driver, right.driver, "driver calls");
     assert_eq!(left.devices.len(), right.devices.len(), "devices");
     for (left, right) in left.devices.iter().zip(&right.devices) {
         assert_eq!(left.device, right.device, "device");

@@ -15,8 +15,8 @@ use super::codec::Codec;
 use super::packer::MapPacker;
 use super::tables_write::{Position, write_until};
 use super::{
-    MAX_CHUNK_EVENTS, annotations, events_write, header, holders, live, marks, notes, process, reduced,
-    sample_rows, segments, settings, tensors,
+    MAX_CHUNK_EVENTS, annotations, driver, events_write, header, holders, live, marks, native, notes,
+    process, reduced, sample_rows, segments, settings, tensors,
 };
 
 /// How to write a trace.
@@ -123,6 +123,10 @@ impl<'w> Writer<'w> {
                 segments::write(sink, device.device, end, state)?;
             }
         }
+        if let Some(layer) = &trace.driver {
+            native::write(sink, &layer.native)?;
+            driver::write(sink, layer)?;
+        }
         notes::write(sink, &trace.warnings)?;
         header::write_trailer(sink, trace, &ends)?;
         sink.out.flush()?;
@@ -152,7 +156,11 @@ impl Sink<'_> {
         let (facts, payload) = (facts.into_bytes(), payload.into_payload());
         let mut chunk = pack(kind, &facts, &payload, self.options.codec, self.options.level)?;
         let cost = cost(payload.len());
-        let budget = if kind == Kind::Tables { &mut self.table_budget } else { &mut self.budget };
+        let budget = if matches!(kind, Kind::Tables | Kind::Native) {
+            &mut self.table_budget
+        } else {
+            &mut self.budget
+        };
         if !budget.spend(cost, self.position + chunk.len()) {
             // So regular that it compresses to nearly nothing. Readers bound what a short file may unpack
             // to, so it goes out at its full length.

@@ -8,6 +8,7 @@
 
 mod builder;
 mod counts;
+mod driver;
 mod events;
 mod facts;
 mod frames;
@@ -22,6 +23,9 @@ mod warning;
 
 pub use builder::TraceBuilder;
 pub use counts::{EventCounts, Outline};
+pub use driver::{
+    DriverCall, DriverLayer, DriverRow, NO_DEVICE, NativeFrame, NativeModule, NativeStackId, NativeTables,
+};
 pub use events::{Action, Event, Events, FREE_UNKNOWN, NO_TIME, OptionalColumn};
 pub use facts::{DeviceFacts, Holder, Mark, MarkKind, NamedTensor, ProcessFacts, Sample};
 pub use frames::{Frame, FrameId, FrameTable};

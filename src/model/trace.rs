@@ -1,8 +1,8 @@
 //! The trace itself.
 
 use super::{
-    Events, FrameTable, Holder, Mark, NamedTensor, PoolId, ProcessFacts, Reduced, Sample, Segment, Settings,
-    StackTable, StringId, StringTable, Warnings,
+    DriverLayer, Events, FrameTable, Holder, Mark, NamedTensor, PoolId, ProcessFacts, Reduced, Sample,
+    Segment, Settings, StackTable, StringId, StringTable, Warnings,
 };
 
 /// GPU index.
@@ -129,6 +129,8 @@ pub struct Trace {
     pub holders: Vec<Holder>,
     /// What driver and allocator said while the recording ran.
     pub samples: Vec<Sample>,
+    /// Calls of the CUDA driver, where a recorder saw them.
+    pub driver: Option<Box<DriverLayer>>,
     /// The report that stands in place of the events, where the recording was reduced.
     pub reduced: Option<Box<Reduced>>,
     /// Faults met while reading.
