@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use crate::error::{Error, Result};
-use crate::model::{DeviceId, Trace, Warnings};
+use crate::model::{DeviceId, Sample, Trace, Warnings};
 
 use super::chunk::{Chunk, Kind};
 use super::cursor::Parse;
@@ -16,16 +16,19 @@ use super::{MAX_DEVICES, VERSION};
 
 /// Minor version of reduced recordings, which have no events.
 const REDUCED_MINOR: u32 = 2;
-/// Minor version of recordings without driver calls.
+/// Minor version of recordings that use nothing newer.
 const PLAIN_MINOR: u32 = 3;
 
 /// Writes the header.
 pub(super) fn write_header(sink: &mut Sink<'_>, trace: &Trace) -> io::Result<()> {
-    let minor = match (&trace.reduced, &trace.driver) {
-        (_, Some(_)) => VERSION.1,
-        (Some(_), None) => REDUCED_MINOR,
-        // Events may follow in pieces, and their chunks state what version 1.3 brought.
-        (None, None) => PLAIN_MINOR,
+    // Events may follow in pieces, and their chunks state what version 1.3 brought.
+    let of_the_driver = |sample: &Sample| sample.process_bytes.is_some() || sample.driver_calls.is_some();
+    let minor = if trace.driver.is_some() || trace.samples.iter().any(of_the_driver) {
+        VERSION.1
+    } else if trace.reduced.is_some() {
+        REDUCED_MINOR
+    } else {
+        PLAIN_MINOR
     };
     let mut facts = MapPacker::default();
     facts.key("version").array(2).uint(VERSION.0.into()).uint(minor.into());
@@ -137,7 +140,7 @@ impl Trailer {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use crate::format::samples::{packed, tiny};
-    use crate::model::{Reduced, Trace};
+    use crate::model::{Reduced, Sample, Trace};
 
     #[test]
     fn a_file_is_of_the_lowest_version_that_has_what_it_uses() {
@@ -152,5 +155,10 @@ mod tests {
         assert_eq!(version(&reduced), (1, 2));
         let with_calls = Trace { driver: Some(Box::default()), ..tiny() };
         assert_eq!(version(&with_calls), (1, 4));
+        let mut sampled = tiny();
+        sampled.samples.push(Sample::default());
+        assert_eq!(version(&sampled), (1, 3));
+        sampled.samples[0].driver_calls = Some(0);
+        assert_eq!(version(&sampled), (1, 4));
     }
 }
