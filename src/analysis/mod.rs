@@ -162,6 +162,7 @@ fn analyze_seen<T: Send>(
         process: rows::process(&trace.process),
         devices: reports,
         findings,
+        driver: None,
         reduced: None,
     };
     let facts = ranks::facts(path, trace, facts);

@@ -189,6 +189,7 @@ fn pools() -> Vec<PoolRow> {
 
 fn trace(device: DeviceReport) -> TraceReport {
     TraceReport {
+        driver: None,
         reduced: None,
         path: "runs/snapshot.pickle".to_owned(),
         format: "torch-snapshot",

@@ -8,6 +8,7 @@ mod categories;
 mod check;
 mod columns;
 mod diff;
+mod driver;
 pub mod escape;
 mod explain;
 mod findings_text;
@@ -47,6 +48,10 @@ pub use diff::{
     CategoryDiff, Change, DeviceDiff, DiffInput, DiffPlace, DiffReport, FactDiff, FiguresDiff, FindingDiff,
     FindingsDiff, FragmentationFigures, LibraryDiff, LineDiff, LinesSum, ModuleDiff, OomFigures, Sides,
     StepFigures, diff_html, diff_markdown, diff_text,
+};
+pub use driver::{
+    DriverCallRow, DriverDeviceRow, DriverHolderRow, DriverHostRow, DriverJoinRow, DriverKindRow,
+    DriverLineRow, DriverPartRow, DriverRefusedRow, DriverReport, DriverSumRow, MissingModuleRow, SymbolsRow,
 };
 pub use explain::{explain_index, explain_json, explain_text};
 pub use html::{HtmlOptions, html};

@@ -12,6 +12,7 @@ mod reduced;
 use serde::{Deserialize, Serialize};
 
 use super::categories::CategoryTable;
+use super::driver::DriverReport;
 use super::packed::{self, Word};
 use super::recorded::{CensusRow, ModulesRow, OutsideRow, SelfCheckRow};
 
@@ -57,6 +58,9 @@ pub struct TraceReport {
     pub devices: Vec<DeviceReport>,
     /// Rules that fired.
     pub findings: Vec<FindingRow>,
+    /// Who holds the device's memory, where driver calls were recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<DriverReport>,
     /// What was reduced, where the file is a reduced recording.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reduced: Option<ReducedRow>,
