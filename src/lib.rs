@@ -4,6 +4,7 @@
 pub mod analysis;
 pub mod cli;
 pub mod compare;
+pub mod driver;
 pub mod error;
 pub mod export;
 pub mod findings;

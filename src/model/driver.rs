@@ -252,6 +252,36 @@ impl NativeTables {
     }
 }
 
+/// What is known of the code at one address: a function, or one that was inlined into it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NativeName {
+    /// Function, readable.
+    pub function: Option<String>,
+    /// Source file.
+    pub file: Option<String>,
+    /// Line.
+    pub line: Option<u64>,
+}
+
+/// Names of machine code. No file has them: they come from the binaries, where somebody had these looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NativeNames {
+    /// Whether binaries were looked at.
+    pub asked: bool,
+    /// By index of the frame, the innermost inlined function first; empty where nothing is known.
+    pub of_frame: Vec<Vec<NativeName>>,
+    /// Modules that could not be used, and why.
+    pub missing: Vec<(u32, String)>,
+}
+
+impl NativeNames {
+    /// Names of the frame of this index.
+    #[must_use]
+    pub fn of(&self, frame: u32) -> &[NativeName] {
+        self.of_frame.get(frame as usize).map_or(&[], Vec::as_slice)
+    }
+}
+
 /// All that a recorder of driver calls saw in one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DriverLayer {
@@ -261,8 +291,8 @@ pub struct DriverLayer {
     pub native: NativeTables,
     /// Whether the recording of calls was closed and nothing is known to be missing.
     pub complete: bool,
-    /// Rows that the recorder knows to have lost.
-    pub lost_rows: u64,
+    /// What machine code is called, if that was asked.
+    pub names: NativeNames,
 }
 
 #[cfg(test)]

@@ -24,7 +24,8 @@ mod warning;
 pub use builder::TraceBuilder;
 pub use counts::{EventCounts, Outline};
 pub use driver::{
-    DriverCall, DriverLayer, DriverRow, NO_DEVICE, NativeFrame, NativeModule, NativeStackId, NativeTables,
+    DriverCall, DriverLayer, DriverRow, NO_DEVICE, NativeFrame, NativeModule, NativeName, NativeNames,
+    NativeStackId, NativeTables,
 };
 pub use events::{Action, Event, Events, FREE_UNKNOWN, NO_TIME, OptionalColumn};
 pub use facts::{DeviceFacts, Holder, Mark, MarkKind, NamedTensor, ProcessFacts, Sample};
