@@ -7,6 +7,7 @@
 mod check;
 mod device;
 mod diff;
+mod driver;
 mod export;
 mod export_rows;
 mod export_table;
@@ -162,7 +163,7 @@ fn analyze_seen<T: Send>(
         process: rows::process(&trace.process),
         devices: reports,
         findings,
-        driver: None,
+        driver: driver::report(trace, options),
         reduced: None,
     };
     let facts = ranks::facts(path, trace, facts);

@@ -84,6 +84,17 @@ impl Holders {
         self.of_stack.get(&stack).copied().unwrap_or(0)
     }
 
+    /// PyTorch's caching allocator, as an index in `all`, if it ever asked.
+    #[must_use]
+    pub fn allocator(&self) -> Option<u32> {
+        self.by_name.get(ALLOCATOR).copied()
+    }
+
+    /// Makes sure that PyTorch's allocator is among them: its memory is known by address, too, where stacks are missing.
+    pub fn include_allocator(&mut self) {
+        self.enter(ALLOCATOR.to_owned(), HolderKind::Allocator, None);
+    }
+
     fn holder(&mut self, layer: &DriverLayer, stack: NativeStackId, program: Option<&str>) -> u32 {
         let Some(module) = caller(layer, stack) else { return 0 };
         let file = module.name();
