@@ -5,6 +5,7 @@
 //! analysed side by side (rayon); they are never added up.
 
 mod check;
+mod companion;
 mod device;
 mod diff;
 mod driver;
@@ -31,6 +32,7 @@ pub use whatif::{LineChange, WhatIfOptions, whatif};
 pub use diff::{DiffOptions, DiffSide, GrowthLimit, diff, report_in};
 
 pub use check::{Baseline, FailOn, Gates, check};
+pub use companion::join_calls;
 pub use export::Exporter;
 pub use export_table::Table;
 pub use histories::histories;

@@ -13,6 +13,7 @@ use rayon::prelude::*;
 
 use super::Status;
 use super::budget::{self, Budget};
+use super::companion;
 use super::console::{Console, shown};
 use super::failure::refuse;
 use super::progress::Progress;
@@ -74,7 +75,8 @@ pub(crate) fn each_outlined<T: Send>(
             }
             import::outline_path(path, &options, tick)
         };
-        let (outline, file_bytes, read_in) = watched(path, progress, how)?;
+        let (mut outline, file_bytes, read_in) = watched(path, progress, how)?;
+        companion::add(path, &mut outline.trace);
         let label = path.display().to_string();
         let note = read_note(&label, file_bytes, outline.events(), read_in);
         Ok((work(Outlined { label, file_bytes, outline }), note))
@@ -165,6 +167,7 @@ fn packed<T>(
     let (label, began) = (path.display().to_string(), Instant::now());
     let file_bytes = path.metadata().map_or(0, |facts| facts.len());
     let opened = import::with_recording(path, &ReadOptions::default(), |mut recording| {
+        recording.add(|trace| companion::add(path, trace));
         let devices = recording.trace().devices.iter();
         let events: u64 = devices.map(|entry| recording.events(entry.device)).sum();
         let (tick, all) = (progress.input(), events.saturating_mul(rounds).max(1));
@@ -394,7 +397,8 @@ fn read_part(path: &Path, part: &Part, progress: &Progress) -> anyhow::Result<In
             analysis::windows(recording, part)
         })
     };
-    let (trace, file_bytes, read_in) = watched(path, progress, how)?;
+    let (mut trace, file_bytes, read_in) = watched(path, progress, how)?;
+    companion::add(path, &mut trace);
     Ok(Input { label: path.display().to_string(), file_bytes, trace, read_in })
 }
 
@@ -408,10 +412,11 @@ fn read_either(
         |tick: &(dyn Fn(u64, u64) + Sync)| import::read_path_or(path, &ReadOptions::default(), tick, report);
     let (found, file_bytes, read_in) = watched(path, progress, how)?;
     let label = path.display().to_string();
-    let trace = match found {
+    let mut trace = match found {
         import::Found::Trace(trace) => *trace,
         import::Found::Other(report) => return Ok(Either::Report { label, report }),
     };
+    companion::add(path, &mut trace);
     Ok(Either::Trace(Box::new(Input { label, file_bytes, trace, read_in })))
 }
 

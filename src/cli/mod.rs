@@ -8,6 +8,7 @@ mod args;
 mod budget;
 mod color;
 mod commands;
+mod companion;
 mod console;
 mod failure;
 mod help;

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use regex::Regex;
 
+use super::companion;
 use super::console::shown;
 use super::failure::refuse;
 use super::names;
@@ -28,7 +29,8 @@ const SNIFFED: u64 = 4096;
 /// Keys with which a snapshot may begin; other JSON beside recordings is none.
 const SNAPSHOT_KEYS: [&str; 4] = ["segments", "device_traces", "allocator_settings", "external_annotations"];
 
-/// The files that `typed` stands for: folders become the recordings in them, patterns the files that match.
+/// The files that `typed` stands for: folders become the recordings in them, patterns the files that match. Driver calls that
+/// were recorded beside one of them are read with it, and are no file of their own.
 ///
 /// # Errors
 /// A folder without a recording, a pattern that nothing matches, a folder that cannot be read.
@@ -43,7 +45,7 @@ pub(crate) fn expand(typed: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
             paths.push(path.clone());
         }
     }
-    Ok(paths)
+    Ok(companion::without_companions(paths))
 }
 
 /// The rank of each path, as `pattern` finds it.

@@ -62,6 +62,11 @@ impl<'a> Recording<'a> {
         &self.trace
     }
 
+    /// Has `add` put into the trace what comes from elsewhere. Its tables may grow; what is in them must stay.
+    pub fn add(&mut self, add: impl FnOnce(&mut Trace)) {
+        add(&mut self.trace);
+    }
+
     /// The trace without events, for those who are done. Its warnings are all only when every device was read to its
     /// end.
     #[must_use]

@@ -154,7 +154,9 @@ struct Samples<'a> {
 
 impl<'a> Samples<'a> {
     fn rows(&self, clock: Clock<'_>) -> Vec<Row<'a>> {
-        let own = self.all.iter().filter(|sample| sample.device == self.device);
+        // Readings of a recorder of driver calls are by another measure (NVML's), and told with the calls.
+        let is_own = |sample: &&Sample| sample.device == self.device && sample.driver_calls.is_none();
+        let own = self.all.iter().filter(is_own);
         let mut rows: Vec<Row<'a>> = own.filter_map(|sample| self.row(sample, clock)).collect();
         // Stable: samples that say no moment stay where they were written, by time.
         rows.sort_by_key(|row| (row.sample.time_us, row.moment));
