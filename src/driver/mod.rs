@@ -4,6 +4,7 @@
 //! call, [`Holders`] by machine code, [`Join`] by address. Does not own names of machine code (`symbols`), nor words
 //! (`report`). Bytes are those that were asked for.
 
+mod claims;
 mod holders;
 mod join;
 mod known_libraries;
@@ -14,6 +15,7 @@ mod sums;
 mod takings;
 mod usage;
 
+pub use claims::{Claims, program};
 pub use holders::{Holder, HolderKind, Holders};
 pub use join::{Join, Obtained};
 pub use places::{Place, Places};

@@ -129,7 +129,7 @@ pub struct Curve {
 
 impl Curve {
     /// The course on `device` at no more than about four moments in each of `columns` stretches of calls: the first, the
-    /// last, the lowest and the highest of each. `band` puts every taking into one of `bands` groups.
+    /// last, the lowest and the highest of each. `band` puts every taking, by its index, into one of `bands` groups.
     #[must_use]
     pub fn of(
         rows: &[DriverRow],
@@ -137,7 +137,7 @@ impl Curve {
         device: DeviceId,
         bands: usize,
         columns: usize,
-        band: impl Fn(&Taking) -> usize,
+        band: impl Fn(usize) -> usize,
     ) -> Self {
         let changes = changes(takings, |taking| counts_on(taking, device));
         let times = rising_times(rows);
@@ -146,7 +146,7 @@ impl Curve {
         let (mut held, mut next) = (vec![0u64; bands], kept.iter().copied().peekable());
         for (number, change) in changes.iter().enumerate() {
             let taking = &takings[change.taking as usize];
-            let Some(sum) = held.get_mut(band(taking)) else { continue };
+            let Some(sum) = held.get_mut(band(change.taking as usize)) else { continue };
             *sum = if change.begins {
                 sum.saturating_add(taking.bytes)
             } else {
@@ -279,8 +279,8 @@ mod tests {
         let takings = Takings::of(&layer.rows).all;
         let usage = DriverUsage::of(&takings, DeviceId(0));
         for columns in [1, 7, 800] {
-            let curve = Curve::of(&layer.rows, &takings, DeviceId(0), 2, columns, |taking| {
-                usize::from(taking.bytes > 1 << 20)
+            let curve = Curve::of(&layer.rows, &takings, DeviceId(0), 2, columns, |index| {
+                usize::from(takings[index].bytes > 1 << 20)
             });
             assert_eq!(curve.total.iter().max(), Some(&usage.peak_bytes), "{columns}");
             assert_eq!(curve.total.last(), Some(&usage.end_bytes), "{columns}");

@@ -1,10 +1,10 @@
 //! One device: who holds its memory, and what it says itself.
 
 use crate::driver::{
-    Curve, DriverUsage, Figures, HolderKind, Join, Obtained, Places, Reading, Sum, Taking, counts_on,
+    Claims, Curve, DriverUsage, Figures, Holder, HolderKind, Join, Places, Reading, Sum, Taking, counts_on,
     figures, sums,
 };
-use crate::model::{Action, DeviceId, NO_TIME};
+use crate::model::DeviceId;
 use crate::report::{
     DriverDeviceRow, DriverHolderRow, DriverJoinRow, DriverPartRow, DriverSumRow, Timeline, TimelineMark,
 };
@@ -21,30 +21,25 @@ const COLUMNS: usize = 800;
 struct Share<'w, 'a> {
     work: &'w Work<'a>,
     device: DeviceId,
-    /// Of each taking; those that do not count have none.
-    holders: Vec<Option<u32>>,
     usage: DriverUsage,
 }
 
 impl Work<'_> {
     pub(super) fn device(&self, device: DeviceId, places: &mut Places<'_>) -> DriverDeviceRow {
-        let join = self.join(device);
-        let share = Share {
-            work: self,
-            device,
-            holders: self.charged(device, join.as_ref()),
-            usage: DriverUsage::of(&self.takings.all, device),
-        };
+        let share = Share { work: self, device, usage: DriverUsage::of(&self.claims.takings.all, device) };
         let usage = share.usage;
-        let collapsed = self.holders.allocator().filter(|_| self.has_events(device));
-        let holder = |index: usize, _: &Taking| share.holders[index];
+        let collapsed = self.claims.holders.allocator().filter(|_| self.has_events(device));
+        let holder = |index: usize, taking: &Taking| share.holder(index, taking);
         let (lines, lines_left_out) = self.lines(places, usage.peak_calls, collapsed, holder);
         let holders = share.holder_rows();
         DriverDeviceRow {
             device: device.0,
             total_bytes: self.total_bytes(device),
             peak_bytes: usage.peak_bytes,
-            peak_time_us: usage.peak_calls.checked_sub(1).map(|row| self.layer.rows[row as usize].time_us),
+            peak_time_us: usage
+                .peak_calls
+                .checked_sub(1)
+                .map(|row| self.claims.layer.rows[row as usize].time_us),
             end_bytes: usage.end_bytes,
             sums: share.sums(),
             timeline: share.timeline(&holders),
@@ -52,49 +47,13 @@ impl Work<'_> {
             kinds: self.kinds(|taking| taking.device == device),
             lines,
             lines_left_out,
-            join: join.map(|join| joined(&join, self, device)),
+            join: self.claims.join(device).map(|join| joined(join, &self.claims, device)),
         }
     }
 
     /// Bytes that takings hold on `device` before call `index`.
     pub(super) fn held(&self, device: DeviceId, index: u32) -> u64 {
-        let held =
-            self.takings.all.iter().filter(|taking| taking.is_held_after(index) && counts_on(taking, device));
-        held.fold(0, |sum, taking| sum.saturating_add(taking.bytes))
-    }
-
-    /// The allocator's segments in the driver's memory; `None` without its events and segments.
-    fn join(&self, device: DeviceId) -> Option<Join> {
-        let entry = self.trace.device(device)?;
-        let events = &entry.events;
-        let is_obtained =
-            |&event: &usize| matches!(events.actions[event], Action::SegmentAlloc | Action::SegmentMap);
-        let obtained: Vec<Obtained> = (0..events.len())
-            .filter(is_obtained)
-            .map(|event| Obtained {
-                address: events.addresses[event],
-                bytes: events.sizes[event],
-                time_us: Some(events.times_us[event]).filter(|&time| time != NO_TIME),
-            })
-            .collect();
-        let live = entry.segments.as_deref().unwrap_or_default();
-        let is_known = !obtained.is_empty() || !live.is_empty();
-        is_known.then(|| Join::of(&self.layer.rows, &self.takings, device, &obtained, live))
-    }
-
-    /// The holder of every taking that counts: the allocator's, where it is one of its segments, else whose stack it is.
-    fn charged(&self, device: DeviceId, join: Option<&Join>) -> Vec<Option<u32>> {
-        let allocator = self.holders.allocator();
-        let takings = self.takings.all.iter().enumerate();
-        let holder = |(index, taking): (usize, &Taking)| {
-            if !counts_on(taking, device) {
-                return None;
-            }
-            let is_segment = join.is_some_and(|join| join.is_segment[index]);
-            let by_stack = || self.holders.of_stack(self.layer.rows[taking.row as usize].native);
-            Some(allocator.filter(|_| is_segment).unwrap_or_else(by_stack))
-        };
-        takings.map(holder).collect()
+        self.claims.held(device, index).fold(0, |sum, (_, taking)| sum.saturating_add(taking.bytes))
     }
 
     fn total_bytes(&self, device: DeviceId) -> Option<u64> {
@@ -121,11 +80,16 @@ impl Work<'_> {
 }
 
 impl Share<'_, '_> {
+    /// The holder of a taking, if it counts on this device.
+    fn holder(&self, index: usize, taking: &Taking) -> Option<u32> {
+        counts_on(taking, self.device).then(|| self.work.claims.of_taking(index))
+    }
+
     fn figures(&self) -> Vec<(u32, Figures)> {
         let mut index = 0;
-        let of_holders = figures(&self.work.takings.all, self.usage.peak_calls, |_| {
+        let of_holders = figures(&self.work.claims.takings.all, self.usage.peak_calls, |taking| {
             index += 1;
-            self.holders[index - 1]
+            self.holder(index - 1, taking)
         });
         let mut rows: Vec<_> = of_holders.into_iter().collect();
         rows.sort_by_key(|(holder, figures)| {
@@ -136,7 +100,7 @@ impl Share<'_, '_> {
 
     fn holder_rows(&self) -> Vec<DriverHolderRow> {
         let row = |(number, figures): (u32, Figures)| {
-            let holder = &self.work.holders.all[number as usize];
+            let holder = self.work.claims.holder(number);
             DriverHolderRow {
                 holder: holder.name.clone(),
                 kind: holder.kind.name().to_owned(),
@@ -155,7 +119,7 @@ impl Share<'_, '_> {
 
     fn sums(&self) -> Vec<DriverSumRow> {
         let work = self.work;
-        let (rows, takings) = (&work.layer.rows, &work.takings.all);
+        let (rows, takings) = (&work.claims.layer.rows, &work.claims.takings.all);
         let readings = work.readings(self.device);
         let of_failures = |(time_us, free): (i64, u64)| {
             let used_bytes = self.allocators_total()?.checked_sub(free)?;
@@ -195,18 +159,9 @@ impl Share<'_, '_> {
 
     /// Who holds what after so many calls, most bytes first.
     fn parts(&self, calls: u32) -> Vec<DriverPartRow> {
-        let mut bytes = vec![0u64; self.work.holders.all.len()];
-        for (taking, holder) in self.work.takings.all.iter().zip(&self.holders) {
-            if let Some(holder) = holder.filter(|_| taking.is_held_after(calls)) {
-                let sum = &mut bytes[holder as usize];
-                *sum = sum.saturating_add(taking.bytes);
-            }
-        }
-        let held = self.work.holders.all.iter().zip(bytes).filter(|(_, bytes)| *bytes > 0);
-        let mut parts: Vec<DriverPartRow> =
-            held.map(|(holder, bytes)| DriverPartRow { holder: holder.name.clone(), bytes }).collect();
-        parts.sort_by_key(|part| std::cmp::Reverse(part.bytes));
-        parts
+        let claims = &self.work.claims;
+        let part = |(holder, bytes)| DriverPartRow { holder: claims.holder(holder).name.clone(), bytes };
+        claims.held_by(self.device, calls).into_iter().map(part).collect()
     }
 
     fn timeline(&self, rows: &[DriverHolderRow]) -> Timeline {
@@ -220,20 +175,19 @@ impl Share<'_, '_> {
             .collect();
         let (others, unknown) = (names.len() - 2, names.len() - 1);
         // Of each holder its band; holder 0 is the unknown one.
-        let band_of = |holder: usize| match names[..others]
+        let claims = &work.claims;
+        let band_of = |(number, holder): (usize, &Holder)| match names[..others]
             .iter()
-            .position(|name| *name == work.holders.all[holder].name)
+            .position(|name| *name == holder.name)
         {
             Some(band) => band,
-            None if holder == 0 => unknown,
+            None if number == 0 => unknown,
             None => others,
         };
-        let bands: Vec<usize> = (0..work.holders.all.len()).map(band_of).collect();
-        let of_row: std::collections::HashMap<u32, usize> = (work.takings.all.iter().zip(&self.holders))
-            .filter_map(|(taking, holder)| Some((taking.row, bands[(*holder)? as usize])))
-            .collect();
-        let band = |taking: &Taking| of_row.get(&taking.row).copied().unwrap_or(unknown);
-        let curve = Curve::of(&work.layer.rows, &work.takings.all, self.device, names.len(), COLUMNS, band);
+        let bands: Vec<usize> = claims.holders.all.iter().enumerate().map(band_of).collect();
+        let of_taking = |index: usize| bands[claims.of_taking(index) as usize];
+        let curve =
+            Curve::of(&claims.layer.rows, &claims.takings.all, self.device, names.len(), COLUMNS, of_taking);
         self.drawn(curve, names)
     }
 
@@ -253,7 +207,7 @@ impl Share<'_, '_> {
             kind: "peak",
             label: format!("peak {}", Bytes(self.usage.peak_bytes)),
         };
-        let rows = self.work.layer.rows.len() as u64;
+        let rows = self.work.claims.layer.rows.len() as u64;
         Timeline {
             x_is_time,
             marks: peak.map(mark).into_iter().collect(),
@@ -272,12 +226,12 @@ impl Share<'_, '_> {
     }
 }
 
-fn joined(join: &Join, work: &Work<'_>, device: DeviceId) -> DriverJoinRow {
+fn joined(join: &Join, claims: &Claims<'_>, device: DeviceId) -> DriverJoinRow {
     let by_stack = |taking: &Taking| {
-        let holder = work.holders.of_stack(work.layer.rows[taking.row as usize].native);
-        work.holders.all[holder as usize].kind == HolderKind::Allocator
+        let holder = claims.holders.of_stack(claims.layer.rows[taking.row as usize].native);
+        claims.holder(holder).kind == HolderKind::Allocator
     };
-    let takings = work.takings.all.iter().zip(&join.is_segment);
+    let takings = claims.takings.all.iter().zip(&join.is_segment);
     let without =
         takings.filter(|(taking, is_segment)| !**is_segment && counts_on(taking, device) && by_stack(taking));
     DriverJoinRow {

@@ -18,7 +18,8 @@ impl Work<'_> {
             return None;
         }
         let holder = |_: usize, taking: &Taking| {
-            is_of_the_host(taking).then(|| self.holders.of_stack(self.layer.rows[taking.row as usize].native))
+            is_of_the_host(taking)
+                .then(|| self.claims.holders.of_stack(self.claims.layer.rows[taking.row as usize].native))
         };
         // The device's peak says nothing here: rows go by their own.
         let (mut lines, lines_left_out) = self.lines(places, 0, None, holder);
@@ -28,7 +29,7 @@ impl Work<'_> {
 
     /// Figures by kind of the takings that are wanted, in the order of the kinds.
     pub(super) fn kinds(&self, is_wanted: impl Fn(&Taking) -> bool) -> Vec<DriverKindRow> {
-        let found = figures(&self.takings.all, 0, |taking| is_wanted(taking).then_some(taking.memory));
+        let found = figures(&self.claims.takings.all, 0, |taking| is_wanted(taking).then_some(taking.memory));
         let row = |(memory, figures): (Memory, Figures)| DriverKindRow {
             kind: memory.name().to_owned(),
             peak_bytes: figures.own_peak_bytes,

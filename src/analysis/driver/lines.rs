@@ -38,11 +38,11 @@ impl Work<'_> {
     ) -> (Vec<DriverLineRow>, u64) {
         let mut numbers: BTreeMap<Line, u32> = BTreeMap::new();
         let mut number = 0;
-        let found = figures(&self.takings.all, peak_calls, |taking| {
+        let found = figures(&self.claims.takings.all, peak_calls, |taking| {
             let (index, memory) = (number, taking.memory);
             number += 1;
             let holder = holder(index, taking)?;
-            let row = &self.layer.rows[taking.row as usize];
+            let row = &self.claims.layer.rows[taking.row as usize];
             let place = if collapsed == Some(holder) { Place::default() } else { places.of(row).clone() };
             let next = numbers.len() as u32;
             Some(*numbers.entry(Line { place, holder, memory }).or_insert(next))
@@ -56,7 +56,7 @@ impl Work<'_> {
     }
 
     fn line(&self, line: &Line, figures: Figures, collapsed: Option<u32>) -> DriverLineRow {
-        let holder = self.holders.all[line.holder as usize].name.clone();
+        let holder = self.claims.holder(line.holder).name.clone();
         let mut row = named(&line.place);
         if collapsed == Some(line.holder) {
             row.function = Some(holder.clone());

@@ -6,7 +6,7 @@ mod device;
 mod host;
 mod lines;
 
-use crate::driver::{Holders, Places, Takings};
+use crate::driver::{Claims, Places, program};
 use crate::model::{Action, DeviceId, DriverCall, DriverLayer, NO_DEVICE, Trace};
 use crate::report::{DriverCallRow, DriverRefusedRow, DriverReport, MissingModuleRow, SymbolsRow};
 
@@ -22,66 +22,46 @@ const MOST_MISSING: usize = 20;
 /// What several parts of the report look at.
 struct Work<'a> {
     trace: &'a Trace,
-    layer: &'a DriverLayer,
-    takings: Takings,
-    holders: Holders,
+    claims: Claims<'a>,
     top: usize,
 }
 
 /// The report on the driver calls of `trace`; `None` where none were recorded.
 pub(super) fn report(trace: &Trace, options: &Options) -> Option<DriverReport> {
-    let layer = trace.driver.as_deref()?;
-    let fact = |name: &str| Some(trace.process.other.get("driver")?.get(name)?.as_str()?.to_owned());
-    let program = fact("program");
-    let mut holders = Holders::of(layer, program.as_deref());
-    if !trace.devices.is_empty() {
-        holders.include_allocator();
-    }
-    let work = Work {
-        trace,
-        layer,
-        takings: Takings::of(&layer.rows),
-        holders,
-        top: options.top.unwrap_or(MOST_LINES),
-    };
+    let claims = Claims::of(trace)?;
+    let layer = claims.layer;
+    let hook = trace.process.other.get("driver").and_then(|facts| facts.get("hook")?.as_str());
+    let work = Work { trace, claims, top: options.top.unwrap_or(MOST_LINES) };
     let mut places = Places::new(trace, layer);
-    let devices = work.devices(options.device);
+    let mut devices = work.claims.devices();
+    devices.retain(|device| options.device.is_none_or(|wanted| device.0 == wanted));
     let failed = layer.rows.iter().filter(|row| !row.is_success()).count() as u64;
     Some(DriverReport {
-        hook: fact("hook"),
-        program,
+        hook: hook.map(str::to_owned),
+        program: program(trace).map(str::to_owned),
         complete: layer.complete,
         calls: layer.rows.len() as u64,
         failed_calls: failed,
         by_call: by_call(layer),
-        unknown_frees: work.takings.unknown_frees,
-        unseen_frees: work.takings.unseen_frees,
+        unknown_frees: work.claims.takings.unknown_frees,
+        unseen_frees: work.claims.takings.unseen_frees,
         devices: devices.into_iter().map(|device| work.device(device, &mut places)).collect(),
         host: work.host(&mut places),
         refused: work.refused(&mut places),
-        refused_left_out: work.takings.refused.len().saturating_sub(MOST_REFUSED) as u64,
+        refused_left_out: work.claims.takings.refused.len().saturating_sub(MOST_REFUSED) as u64,
         symbols: symbols(layer),
     })
 }
 
 impl Work<'_> {
-    /// Devices of which something was taken, ascending.
-    fn devices(&self, wanted: Option<u32>) -> Vec<DeviceId> {
-        let of_takings = self.takings.all.iter().map(|taking| taking.device);
-        let mut devices: Vec<DeviceId> = of_takings.filter(|&device| device != NO_DEVICE).collect();
-        devices.sort_unstable();
-        devices.dedup();
-        devices.retain(|device| wanted.is_none_or(|wanted| device.0 == wanted));
-        devices
-    }
-
     fn refused(&self, places: &mut Places<'_>) -> Vec<DriverRefusedRow> {
         let rows = self
+            .claims
             .takings
             .refused
             .iter()
             .take(MOST_REFUSED)
-            .map(|&index| (index, &self.layer.rows[index as usize]));
+            .map(|&index| (index, &self.claims.layer.rows[index as usize]));
         let told = rows.map(|(index, row)| DriverRefusedRow {
             call: row.call().map_or("", DriverCall::name).to_owned(),
             device: Some(row.device).filter(|&device| device != NO_DEVICE).map(|device| device.0),
@@ -89,7 +69,7 @@ impl Work<'_> {
             result: row.result,
             time_us: row.time_us,
             held_bytes: self.held(row.device, index),
-            holder: self.holders.all[self.holders.of_stack(row.native) as usize].name.clone(),
+            holder: self.claims.holder(self.claims.holders.of_stack(row.native)).name.clone(),
             place: lines::named(places.of(row)).label(),
         });
         told.collect()
