@@ -44,7 +44,12 @@ pub fn join_calls(trace: &mut Trace, calls: Trace) -> bool {
             format!("the recorder of driver calls: {}", mark.name)
         });
     }
-    trace.warnings.merge(warnings);
+    // A fault of that file is none of the allocator's events.
+    for warning in warnings.iter() {
+        trace.warnings.add_about("driver-file", warning.kind, warning.count, || {
+            format!("in the file with the driver's calls: {}", warning.text)
+        });
+    }
     true
 }
 
@@ -69,6 +74,7 @@ mod tests {
         calls.driver.as_mut().unwrap().rows[3].python = stack;
         calls.samples.push(Sample { driver_calls: Some(2), ..Sample::default() });
         calls.process.lost_events = 5;
+        calls.warnings.add("truncated", || "no trailer".to_owned());
         calls.marks.push(Mark {
             kind: MarkKind::Fault,
             name: "full disk".to_owned(),

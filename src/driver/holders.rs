@@ -48,6 +48,8 @@ pub struct Holder {
     pub modules: Vec<String>,
     /// What one should know about it.
     pub note: Option<&'static str>,
+    /// Whether it is the program, or a library of its own: not a framework's, not of a package, not the system's.
+    pub is_own: bool,
 }
 
 /// The holders of a process and which stack is whose.
@@ -99,6 +101,7 @@ impl Holders {
         let Some(module) = caller(layer, stack) else { return 0 };
         let file = module.name();
         let known_as = package(&module.path).unwrap_or(file);
+        let is_foreign = is_installed(&module.path);
         let (name, kind, note) = if is_of_the_allocator(file) {
             (ALLOCATOR, HolderKind::Allocator, None)
         } else if program == Some(file) {
@@ -108,7 +111,15 @@ impl Holders {
         } else {
             (known_as, HolderKind::Library, None)
         };
+        let is_listed = library_of(known_as).is_some();
+        let is_own = match kind {
+            // An interpreter is nobody's own; what runs in it has other files.
+            HolderKind::Program => !is_foreign || !file.starts_with("python"),
+            HolderKind::Library => !is_listed && !is_foreign,
+            HolderKind::Allocator | HolderKind::Unknown => false,
+        };
         let at = self.enter(name.to_owned(), kind, note);
+        self.all[at as usize].is_own |= is_own;
         let modules = &mut self.all[at as usize].modules;
         if !modules.iter().any(|known| known == file) {
             modules.push(file.to_owned());
@@ -121,7 +132,7 @@ impl Holders {
         let next = self.all.len() as u32;
         let at = *self.by_name.entry(name.clone()).or_insert(next);
         if at == next {
-            self.all.push(Holder { name, kind, modules: Vec::new(), note });
+            self.all.push(Holder { name, kind, modules: Vec::new(), note, is_own: false });
         }
         at
     }
@@ -134,6 +145,14 @@ fn caller(layer: &DriverLayer, stack: NativeStackId) -> Option<&NativeModule> {
     frames
         .map(|frame| native.module_of(frame))
         .find(|module| !module.path.is_empty() && !is_between(module.name()))
+}
+
+/// Whether a file came with a package, a toolkit or the system.
+fn is_installed(path: &str) -> bool {
+    let within = ["/site-packages/", "/dist-packages/", "/cuda/", "/cuda-"];
+    let below = ["/usr/", "/lib/", "/lib64/", "/opt/nvidia/"];
+    within.iter().any(|part| path.contains(part))
+        || below.iter().any(|start| path.starts_with(start)) && !path.starts_with("/usr/local/bin/")
 }
 
 /// The package that an extension module of Python is of: its own file name says little.
@@ -223,8 +242,12 @@ mod tests {
         let names: Vec<_> = holders.all.iter().map(|holder| holder.name.as_str()).collect();
         assert_eq!(names, ["unknown", ALLOCATOR, "cuBLAS", "cuDNN"]);
         assert_eq!(holders.all[2].modules, ["libcublas.so.13", "libcublasLt.so.13"]);
+        assert!(!holders.all.iter().any(|holder| holder.is_own));
         let program = recorded("cupti").driver.unwrap();
         let holders = Holders::of(&program, Some("leaks"));
-        assert_eq!(holders.all[1].kind, HolderKind::Program);
+        let own: Vec<_> =
+            holders.all.iter().filter(|holder| holder.is_own).map(|holder| holder.name.as_str()).collect();
+        assert_eq!(own, ["leaks"]);
+        assert_eq!(holders.all[holders.by_name["leaks"] as usize].kind, HolderKind::Program);
     }
 }

@@ -19,6 +19,7 @@ mod kept;
 pub mod message;
 mod oom;
 mod optimizer_state;
+mod outside_holders;
 mod page;
 mod passes;
 mod releases;

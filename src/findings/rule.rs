@@ -52,7 +52,7 @@ pub enum Check {
 }
 
 /// Every rule, in the order of the contract.
-pub static RULES: [&Rule; 31] = [
+pub static RULES: [&Rule; 33] = [
     &rules::huge_request::RULE,
     &rules::capacity::RULE,
     &rules::near_capacity::RULE,
@@ -71,6 +71,8 @@ pub static RULES: [&Rule; 31] = [
     &rules::ineffective_checkpointing::RULE,
     &rules::private_pools::RULE,
     &rules::outside_allocator::RULE,
+    &rules::driver_leak::RULE,
+    &rules::preallocation::RULE,
     &rules::memory_cap::RULE,
     &rules::driver_refused::RULE,
     &rules::cache_flush::RULE,

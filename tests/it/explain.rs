@@ -21,7 +21,7 @@ fn programs_get_all_parts() {
     let sandbox = Sandbox::new();
     let all: Value = serde_json::from_str(&sandbox.run(&["explain", "--json"]).ends_with(0).stdout).unwrap();
     assert_eq!(all["schema"], 1);
-    assert_eq!(all["rules"].as_array().unwrap().len(), 31);
+    assert_eq!(all["rules"].as_array().unwrap().len(), 33);
     let one = sandbox.run(&["explain", "growth", "--json"]).ends_with(0).stdout;
     let one: Value = serde_json::from_str(&one).unwrap();
     assert_eq!((one["rules"][0]["rule"].as_str(), one["rules"][1].as_str()), (Some("growth"), None));

@@ -7,6 +7,7 @@
 pub(super) mod cache_flush;
 pub(super) mod capacity;
 pub(super) mod conflicting_settings;
+pub(super) mod driver_leak;
 pub(super) mod driver_refused;
 pub(super) mod duplicate_state;
 pub(super) mod foreign_device;
@@ -27,6 +28,7 @@ pub(super) mod odd_schema;
 pub(super) mod outside_allocator;
 pub(super) mod pending_at_oom;
 pub(super) mod pending_free;
+pub(super) mod preallocation;
 pub(super) mod private_pools;
 pub(super) mod rank_imbalance;
 pub(super) mod reference_cycle;

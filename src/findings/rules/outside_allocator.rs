@@ -2,7 +2,9 @@
 
 use crate::error::Result;
 use crate::findings::oom::Case;
+use crate::findings::outside_holders::OutsideHolders;
 use crate::findings::{Check, Finding, Guide, Outside, Rule, Scene, Severity, VerdictKind};
+use crate::model::NO_TIME;
 use crate::units::{Bytes, percent};
 
 /// The rule.
@@ -22,9 +24,10 @@ pub(crate) static RULE: Rule = Rule {
             devices, where several libraries together take more than 1 GiB without harm. What is usual is a rough \
             figure, so a failure is laid at its door only where as much again is outside.",
         needs: "The size of the device and its free bytes at one moment: memlab's recorder notes both; a plain snapshot \
-            has the free bytes in its `oom` events, but not the size.",
-        is_not: "It is not PyTorch's cache: that is inside `reserved`. It cannot tell other processes from libraries of \
-            this one; nvidia-smi can.",
+            has the free bytes in its `oom` events, but not the size. Where driver calls were recorded too (`memlab run \
+            --driver`), the finding names who holds the bytes, and from which lines.",
+        is_not: "It is not PyTorch's cache: that is inside `reserved`. Without driver calls it cannot tell other processes from \
+            libraries of this one; nvidia-smi can.",
         remedy: "Look at nvidia-smi for other processes (workers that opened a context on this device, a notebook left \
             open). Within the process: each NCCL communicator takes about 1 GB, so share process groups and meshes; \
             CUDA graph executables, custom kernels' buffers and libraries with pools of their own (cuPy, RMM, \
@@ -38,13 +41,13 @@ fn find(scene: &Scene<'_>) -> Result<Vec<Finding>> {
     let case = decided
         .or_else(|| Case::last(scene, |verdict| verdict.outside.is_some_and(|outside| outside.is_much)));
     let found = match case {
-        Some(case) => at_oom(&case),
+        Some(case) => at_oom(scene, &case),
         None => as_sampled(scene),
     };
     Ok(found.into_iter().collect())
 }
 
-fn at_oom(case: &Case<'_>) -> Option<Finding> {
+fn at_oom(scene: &Scene<'_>, case: &Case<'_>) -> Option<Finding> {
     let verdict = case.verdict();
     let outside = verdict.outside?;
     let is_reason = verdict.kind == VerdictKind::OutsideAllocator;
@@ -52,6 +55,7 @@ fn at_oom(case: &Case<'_>) -> Option<Finding> {
     let title = title(outside, verdict.total_bytes?);
     let missing = verdict.missing_bytes();
     let finding = case.finding(&RULE, severity, outside.bytes, title).evidence("missing_bytes", missing);
+    let holders = holders_at_failure(scene, case);
     let reason = if is_reason {
         format!(
             "Without the {} beyond the usual, the {} that were asked for would have fitted. ",
@@ -61,7 +65,38 @@ fn at_oom(case: &Case<'_>) -> Option<Finding> {
     } else {
         String::new()
     };
-    Some(finding.remedy(format!("{reason}{REMEDY}")))
+    let finding = finding.remedy(format!("{reason}{}", remedy(holders.as_ref())));
+    Some(with_holders(finding, holders))
+}
+
+fn holders_at_failure(scene: &Scene<'_>, case: &Case<'_>) -> Option<OutsideHolders> {
+    let event = usize::try_from(case.judged.oom.event).ok()?;
+    let time_us = scene.device.events.times_us.get(event).copied().filter(|&time| time != NO_TIME)?;
+    OutsideHolders::at(scene.trace, scene.id(), time_us)
+}
+
+/// Names who holds the bytes, where driver calls say it.
+fn with_holders(mut finding: Finding, holders: Option<OutsideHolders>) -> Finding {
+    let Some(holders) = holders.filter(|holders| !holders.holders.is_empty()) else { return finding };
+    finding.title = format!("{}: {}", finding.title, holders.named());
+    let evidence = holders.evidence();
+    finding
+        .evidence("held_by_calls_bytes", holders.bytes())
+        .evidence("holders", evidence)
+        .lines(holders.lines)
+}
+
+fn remedy(holders: Option<&OutsideHolders>) -> String {
+    let Some(holders) = holders.filter(|holders| !holders.holders.is_empty()) else {
+        return REMEDY.to_owned();
+    };
+    let note = holders.note.map(|note| format!(" ({note})")).unwrap_or_default();
+    format!(
+        "Driver calls of this process hold {} of it outside the allocator: {}{note}. The rest is the context, other processes, \
+         and what the driver takes by itself; nvidia-smi lists processes.",
+        Bytes(holders.bytes()),
+        holders.named()
+    )
 }
 
 /// From what the driver said while the recording ran, where no failure shows it.
@@ -83,7 +118,9 @@ fn as_sampled(scene: &Scene<'_>) -> Option<Finding> {
         .evidence("outside_unexplained_bytes", outside.unexplained_bytes)
         .evidence("outside_at_first_bytes", seen.series.first().map(|point| point.bytes))
         .evidence("outside_at_end_bytes", end.bytes);
-    Some(finding.remedy(REMEDY))
+    let holders = OutsideHolders::at(scene.trace, scene.id(), most.time_us);
+    let finding = finding.remedy(remedy(holders.as_ref()));
+    Some(with_holders(finding, holders))
 }
 
 fn title(outside: Outside, total: u64) -> String {
@@ -101,9 +138,10 @@ const REMEDY: &str = "Nothing in PyTorch's allocator can give these bytes back. 
 
 #[cfg(test)]
 mod tests {
+    use crate::driver::samples::Calls;
     use crate::findings::Severity;
     use crate::findings::scene::samples::found;
-    use crate::model::{Sample, Trace, TraceBuilder};
+    use crate::model::{DriverCall, DriverLayer, NativeFrame, NativeModule, Sample, Trace, TraceBuilder};
 
     const MIB: u64 = 1 << 20;
     const GIB: u64 = 1 << 30;
@@ -174,6 +212,33 @@ mod tests {
         assert_eq!((found[0].severity, found[0].bytes), (Severity::Warning, 16 * GIB));
         assert_eq!(found[0].evidence["outside_at_first_bytes"], GIB);
         assert_eq!(found[0].evidence["outside_at_end_bytes"], 6 * GIB);
+    }
+
+    #[test]
+    fn driver_calls_name_who_holds_the_gap() {
+        let mut trace = held(4 * 1024, 1024).oom(76 * GIB, 61 * GIB).build();
+        let calls = Calls::default()
+            .at(A)
+            .take(DriverCall::DeviceAlloc, GIB)
+            .at(1 << 45)
+            .stack(1)
+            .take(DriverCall::DeviceAlloc, 12 * GIB)
+            .at(1 << 46)
+            .stack(1)
+            .take(DriverCall::DeviceAlloc, GIB);
+        let mut layer = DriverLayer { rows: calls.rows, ..DriverLayer::default() };
+        let module =
+            NativeModule { path: "/v/nvidia/nccl/lib/libnccl.so.2".to_owned(), ..NativeModule::default() };
+        let module = layer.native.push_module(module);
+        let frame = layer.native.push_frame(NativeFrame { module, offset: 1 });
+        layer.native.push_stack([frame]);
+        trace.driver = Some(Box::new(layer));
+        let found = &found("outside-allocator", &trace, Some(80 * GIB))[0];
+        assert!(found.title.ends_with(": NCCL 13.0 GiB"), "{}", found.title);
+        assert_eq!(found.evidence["held_by_calls_bytes"], 13 * GIB);
+        assert_eq!(found.evidence["holders"][0]["holder"], "NCCL");
+        assert!(found.remedy.contains("share process groups"), "{}", found.remedy);
+        assert_eq!((found.lines[0].file.as_str(), found.lines[0].bytes), ("libnccl.so.2", 13 * GIB));
     }
 
     #[test]
