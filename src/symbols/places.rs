@@ -4,10 +4,12 @@
 //! never leads out of a folder of the user's: only plain names are appended (links that stand in it are followed).
 
 use std::fs;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use super::outcome::Why;
 use super::{Module, name_of};
+use crate::error::Result;
 
 /// Where the system puts debug files.
 const SYSTEM: &str = "/usr/lib/debug";
@@ -26,6 +28,25 @@ pub enum Place {
     Folder(PathBuf),
     /// One file: a module's by its build id or, where neither has one, by its name.
     File(PathBuf),
+}
+
+impl Place {
+    /// The place at a path of the user's: a folder or a file, whichever is there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](crate::error::Error::Io) if there is neither.
+    pub fn at(path: &Path) -> Result<Self> {
+        let facts = fs::metadata(path)?;
+        if facts.is_dir() {
+            Ok(Self::Folder(path.to_owned()))
+        } else if facts.is_file() {
+            Ok(Self::File(path.to_owned()))
+        } else {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "it is neither a folder nor a regular file")
+                .into())
+        }
+    }
 }
 
 /// A file that may be the module's.
@@ -64,25 +85,23 @@ impl Shelves {
         let mut found = Vec::new();
         let mut why = Why::NoFile;
         for place in 0..self.places.len() {
-            let mut push = |path: PathBuf, is_meant: bool| found.push(Candidate { path, place, is_meant });
+            let meant = |path: PathBuf| Candidate { path, place, is_meant: true };
             match &self.places[place] {
                 Place::Recorded if !is_local(module.path) => why = Why::NotAbsolute,
                 Place::Recorded if module.build_id.is_empty() => why = Why::NoBuildId,
                 Place::Recorded => {
-                    push(PathBuf::from(module.path), true);
-                    by_build_id(Path::new(SYSTEM), module.build_id)
-                        .into_iter()
-                        .for_each(|path| push(path, true));
+                    found.push(meant(PathBuf::from(module.path)));
+                    found.extend(by_build_id(Path::new(SYSTEM), module.build_id).map(meant));
                 }
                 Place::File(path) => {
                     let is_meant = is_named_like(path, module.path);
                     if is_meant || !module.build_id.is_empty() {
-                        push(path.clone(), is_meant);
+                        found.push(Candidate { path: path.clone(), place, is_meant });
                     }
                 }
                 Place::Folder(folder) => {
                     let below = self.subfolders[place].get_or_insert_with(|| subfolders(folder));
-                    in_folder(folder, below, module).into_iter().for_each(|path| push(path, true));
+                    found.extend(in_folder(folder, below, module).into_iter().map(meant));
                 }
             }
         }
@@ -179,6 +198,17 @@ mod tests {
         }
         // What is no number leads nowhere else.
         assert_eq!(paths(Place::Recorded, "/a", "../../../etc/x").0, ["/a"]);
+    }
+
+    #[test]
+    fn a_path_is_a_folder_or_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("liba.so");
+        assert!(Place::at(&file).is_err_and(|error| error.to_string().contains("No such file")));
+        fs::write(&file, "").unwrap();
+        assert_eq!(Place::at(&file).unwrap(), Place::File(file));
+        assert_eq!(Place::at(folder.path()).unwrap(), Place::Folder(folder.path().to_owned()));
+        assert!(!cfg!(unix) || Place::at(Path::new("/dev/null")).is_err());
     }
 
     #[test]
