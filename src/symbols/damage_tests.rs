@@ -100,29 +100,59 @@ fn inlining_is_followed_to_a_bound() {
     assert!(guard::check(&dwarf(&sections)).is_err_and(|what| what.contains("nested deeper than")));
 }
 
+/// `units` compile units with DW_AT_stmt_list alone, all of the same line program: `files` files in a folder whose
+/// name has `folder` bytes, and `program` bytes of instructions.
+fn sharing_lines(units: usize, files: usize, folder: usize, program: usize) -> Result<(), String> {
+    let mut header = vec![1, 1, 1, 0, 1, 1];
+    header.extend(std::iter::repeat_n(b'd', folder));
+    header.extend([0, 0]);
+    header.extend(b"a\0\x01\0\0".repeat(files));
+    header.push(0);
+    let mut lines = [&4_u16.to_le_bytes()[..], &(header.len() as u32).to_le_bytes(), &header].concat();
+    lines.extend(std::iter::repeat_n(0, program));
+    let unit = [12, 0, 0, 0, 4, 0, 0, 0, 0, 0, 8, 1, 0, 0, 0, 0];
+    let sections = [
+        (gimli::SectionId::DebugAbbrev, vec![1, 0x11, 0, 0x10, 0x17, 0, 0, 0]),
+        (gimli::SectionId::DebugInfo, unit.repeat(units)),
+        (gimli::SectionId::DebugLine, [&(lines.len() as u32).to_le_bytes()[..], &lines].concat()),
+    ];
+    guard::check(&dwarf(&sections))
+}
+
 #[test]
 fn paths_that_multiply_are_refused() {
-    // A compile unit with DW_AT_stmt_list alone.
-    let abbreviations = vec![1, 0x11, 0, 0x10, 0x17, 0, 0, 0];
-    let unit = [4, 0, 0, 0, 0, 0, 8, 1, 0, 0, 0, 0];
-    let info = [&(unit.len() as u32).to_le_bytes()[..], &unit].concat();
-    let lines = |files: usize| {
-        let mut header = vec![1, 1, 1, 0, 1, 1];
-        header.extend(std::iter::repeat_n(b'd', 1 << 20));
-        header.extend([0, 0]);
-        header.extend(b"a\0\x01\0\0".repeat(files));
-        header.push(0);
-        let body = [&4_u16.to_le_bytes()[..], &(header.len() as u32).to_le_bytes(), &header].concat();
-        [&(body.len() as u32).to_le_bytes()[..], &body].concat()
-    };
-    let check = |files: usize| {
+    assert_eq!(sharing_lines(1, 10, 1 << 20, 0), Ok(()));
+    let refused = sharing_lines(1, 100, 1 << 20, 0);
+    assert!(refused.is_err_and(|what| what.contains("paths of a unit's files")));
+}
+
+#[test]
+fn line_programs_that_multiply_are_refused() {
+    assert_eq!(sharing_lines(15, 1, 1, 1 << 20), Ok(()));
+    let refused = sharing_lines(50, 1, 1, 1 << 20);
+    assert!(refused.is_err_and(|what| what.contains("bytes of line programs")));
+}
+
+#[test]
+fn ranges_that_multiply_are_refused() {
+    // A compile unit with children, and subprograms with DW_AT_ranges.
+    let abbreviations = vec![1, 0x11, 1, 0, 0, 2, 0x2e, 0, 0x55, 0x17, 0, 0, 0];
+    let mut list = Vec::new();
+    for at in 1..=1_000_u64 {
+        list.extend([at * 0x10, at * 0x10 + 1].map(u64::to_le_bytes).concat());
+    }
+    list.extend([0; 16]);
+    let check = |functions: usize| {
+        let mut unit = vec![4, 0, 0, 0, 0, 0, 8, 1];
+        unit.extend([2, 0, 0, 0, 0].repeat(functions));
+        unit.push(0);
         let sections = [
             (gimli::SectionId::DebugAbbrev, abbreviations.clone()),
-            (gimli::SectionId::DebugInfo, info.clone()),
-            (gimli::SectionId::DebugLine, lines(files)),
+            (gimli::SectionId::DebugInfo, [&(unit.len() as u32).to_le_bytes()[..], &unit].concat()),
+            (gimli::SectionId::DebugRanges, list.clone()),
         ];
         guard::check(&dwarf(&sections))
     };
-    assert_eq!(check(10), Ok(()));
-    assert!(check(100).is_err_and(|what| what.contains("paths of a unit's files")));
+    assert_eq!(check(1_000), Ok(()));
+    assert!(check(2_000).is_err_and(|what| what.contains("address ranges")));
 }
