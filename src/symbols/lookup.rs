@@ -1,7 +1,7 @@
 //! Functions and lines of addresses in one binary: debug data first, the table of symbols for what it leaves open.
 
 use addr2line::{Context, gimli};
-use object::{Object as _, ObjectSymbol as _, SymbolKind};
+use object::{Object as _, ObjectSymbol as _, ObjectSymbolTable as _, SymbolKind};
 
 use super::names::{cut, demangled};
 use super::outcome::Detail;
@@ -42,10 +42,11 @@ pub(super) fn answer(file: &object::File<'_>, addresses: &[u64]) -> Answer {
         Ok(None) => (vec![Vec::new(); addresses.len()], Detail::Nothing, None),
         Err(what) => (vec![Vec::new(); addresses.len()], Detail::Nothing, Some(what)),
     };
-    let has_symbols = file.symbols().chain(file.dynamic_symbols()).any(|symbol| covers(&symbol).is_some());
-    if has_symbols {
-        detail = detail.max(Detail::Symbols);
-        name_by_symbols(file, addresses, &mut frames);
+    for table in [file.symbol_table(), file.dynamic_symbol_table()].into_iter().flatten() {
+        if table.symbols().any(|symbol| covers(&symbol).is_some()) {
+            detail = detail.max(Detail::Symbols);
+            name_by_symbols(&table, addresses, &mut frames);
+        }
     }
     let link = file.gnu_debuglink().ok().flatten();
     let debug_link = link.and_then(|(name, _)| String::from_utf8(name.to_vec()).ok());
@@ -98,36 +99,36 @@ fn frame(function: Option<String>, place: Option<addr2line::Location<'_>>) -> Fr
 /// Gives every address without a function the name of the symbol that covers it.
 ///
 /// One pass over the symbols, and none of them is kept: a library has millions.
-fn name_by_symbols(file: &object::File<'_>, addresses: &[u64], frames: &mut [Vec<Frame>]) {
+fn name_by_symbols(table: &object::SymbolTable<'_, '_>, addresses: &[u64], frames: &mut [Vec<Frame>]) {
     let is_open = |at: &usize| frames[*at].last().is_none_or(|frame| frame.function.is_none());
     let open: Vec<usize> = (0..addresses.len()).filter(is_open).collect();
-    if open.is_empty() {
-        return;
-    }
     // For each open address the last symbol that begins at or before it, and behind the address before.
-    let mut nearest: Vec<Option<(u64, u64, &[u8])>> = vec![None; open.len()];
-    for symbol in file.symbols().chain(file.dynamic_symbols()) {
+    let mut nearest = vec![None; open.len()];
+    for symbol in table.symbols() {
         let Some((begin, end)) = covers(&symbol) else {
             continue;
         };
         let at = open.partition_point(|&at| addresses[at] < begin);
         if let Some(slot) = nearest.get_mut(at)
-            && slot.as_ref().is_none_or(|(known, until, _)| (begin, end) > (*known, *until))
+            && slot.is_none_or(|(known, until, _)| (begin, end) > (known, until))
         {
-            *slot = symbol.name_bytes().ok().map(|name| (begin, end, name));
+            *slot = Some((begin, end, symbol.index()));
         }
     }
     let mut last = None;
     for (at, found) in open.into_iter().zip(nearest) {
         last = found.or(last);
-        let Some((_, _, name)) = last.filter(|(_, end, _)| addresses[at] < *end) else {
+        let covering = last.filter(|(_, end, _)| addresses[at] < *end);
+        let Some(symbol) = covering.and_then(|(_, _, index)| table.symbol_by_index(index).ok()) else {
             continue;
         };
-        let function = Some(demangled(&String::from_utf8_lossy(name)));
+        let function = symbol.name_bytes().ok().map(|name| demangled(&String::from_utf8_lossy(name)));
         match frames[at].last_mut() {
             // The outermost frame is the function itself; those before are inlined into it.
             Some(frame) => frame.function = function,
-            None => frames[at].push(Frame { function, ..Frame::default() }),
+            None => {
+                frames[at].extend(function.map(|name| Frame { function: Some(name), ..Frame::default() }));
+            }
         }
     }
 }
