@@ -14,5 +14,6 @@ pub mod model;
 pub mod rebuild;
 pub mod report;
 pub mod simulate;
+pub mod symbols;
 pub mod tables;
 pub mod units;

@@ -11,6 +11,7 @@ mod oom;
 mod record;
 mod reduce;
 mod report;
+mod symbols;
 mod whatif;
 
 use std::ffi::OsString;
@@ -39,6 +40,7 @@ pub(crate) use oom::OomArgs;
 pub(crate) use record::{Hook, RecordArgs};
 pub(crate) use reduce::ReduceArgs;
 pub(crate) use report::ReportArgs;
+pub(crate) use symbols::SymbolsArgs;
 pub(crate) use whatif::WhatIfArgs;
 
 /// Everything that was typed.

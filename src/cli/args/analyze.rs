@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use regex::Regex;
 
-use super::AnalysisArgs;
+use super::{AnalysisArgs, SymbolsArgs};
 use crate::units::{self, Bytes};
 
 /// `memlab analyze`.
@@ -21,6 +21,9 @@ pub(crate) struct AnalyzeArgs {
     /// How much the files may take that are analysed at a time, for example 12GiB [default: half of what is available]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, help_heading = "Input")]
     pub memory_budget: Option<Bytes>,
+    /// Where the binaries of native frames lie.
+    #[command(flatten)]
+    pub symbols: SymbolsArgs,
     /// Write report.html, report.md, report.json and pictures there; one subfolder each for several traces,
     /// and ranks.html, ranks.md, ranks.json and ranks.svg beside them
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
