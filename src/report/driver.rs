@@ -73,8 +73,8 @@ pub struct DriverDeviceRow {
     pub holders: Vec<DriverHolderRow>,
     /// By kind of memory.
     pub kinds: Vec<DriverKindRow>,
-    /// By line, most bytes at the peak first. PyTorch's allocator is one row: its lines are those of the device's own
-    /// report.
+    /// By line, most bytes at the peak first; managed and imported memory, too, which is in no total. PyTorch's allocator is
+    /// one row where its events are at hand: its lines are those of the device's own report.
     pub lines: Vec<DriverLineRow>,
     /// Rows that are not in `lines`.
     pub lines_left_out: u64,

@@ -29,7 +29,8 @@ impl Work<'_> {
         let share = Share { work: self, device, usage: DriverUsage::of(&self.claims.takings.all, device) };
         let usage = share.usage;
         let collapsed = self.claims.holders.allocator().filter(|_| self.has_events(device));
-        let holder = |index: usize, taking: &Taking| share.holder(index, taking);
+        let holder =
+            |index: usize, taking: &Taking| (taking.device == device).then(|| self.claims.of_taking(index));
         let (lines, lines_left_out) = self.lines(places, usage.peak_calls, collapsed, holder);
         let holders = share.holder_rows();
         DriverDeviceRow {

@@ -14,6 +14,7 @@ use crate::cli::console::Console;
 use crate::cli::input::{self, Input, Packed};
 use crate::cli::{Status, names, recordings};
 use crate::report::{self, FindingRow, RanksReport, Style, TraceReport};
+use crate::symbols::Place;
 
 /// Runs the command.
 pub(in crate::cli::commands) fn run(args: &AnalyzeArgs, console: &Console) -> anyhow::Result<Status> {
@@ -29,7 +30,7 @@ pub(in crate::cli::commands) fn run(args: &AnalyzeArgs, console: &Console) -> an
     }
     let mut options = args.analysis.options(args.output.is_some());
     options.several_files = paths.len() > 1;
-    let work = Work { args, options, named };
+    let work = Work { args, options, named, symbols: args.symbols.places()? };
     let sink = Sink::new(args, &paths, &folders);
     let (done, mut status) = analyzed(&work, &sink, &paths, console)?;
     let failed = without(&paths, &done);
@@ -83,11 +84,42 @@ pub(super) struct Work<'a> {
     options: Options,
     /// The ranks that `--rank-from` found.
     named: Option<Vec<u64>>,
+    /// Where binaries of machine code may be looked at.
+    symbols: Vec<Place>,
 }
 
 impl Work<'_> {
+    /// Analyses each of `paths`, the first of which has the place `first` among all, and has `take` do with it what is to
+    /// be done, told its place.
+    ///
+    /// # Errors
+    /// Only when standard input is asked for and cannot be used.
+    pub(super) fn each<T: Send>(
+        &self,
+        paths: &[PathBuf],
+        first: usize,
+        console: &Console,
+        take: impl Fn(usize, Analysis) -> T + Sync,
+    ) -> anyhow::Result<Vec<anyhow::Result<T>>> {
+        let budget = Budget::new(self.args.memory_budget.map(|bytes| bytes.0));
+        let whole = |at: usize, mut input: Input| {
+            analysis::name_machine_code(&mut input.trace, &self.symbols);
+            let analysis = self.analyze(first + at, &input)?;
+            // The events are no longer needed where the report is drawn.
+            drop(input);
+            Ok(take(first + at, analysis))
+        };
+        let in_pieces =
+            |at: usize, packed: Packed<'_>| Ok(take(first + at, self.analyze_packed(first + at, packed)?));
+        // A part of the events is read as a part, or needs them all.
+        let may_be_pieces = !self.options.is_of_a_part();
+        let (in_pieces, rounds) = (may_be_pieces.then_some(&in_pieces as _), analysis::rounds(&self.options));
+        let part = self.args.analysis.part();
+        input::within(paths, part.as_ref(), &budget, console, whole, in_pieces, rounds)
+    }
+
     /// Analyses the file at `place` among the paths.
-    pub(super) fn analyze(&self, place: usize, input: &Input) -> anyhow::Result<Analysis> {
+    fn analyze(&self, place: usize, input: &Input) -> anyhow::Result<Analysis> {
         self.refusing(place, input).with_context(|| format!("failed to analyze {}", input.label))
     }
 
@@ -103,7 +135,8 @@ impl Work<'_> {
 
     /// As [`Work::analyze`], in pieces.
     fn analyze_packed(&self, place: usize, packed: Packed<'_>) -> anyhow::Result<Analysis> {
-        let Packed { label, recording, room } = packed;
+        let Packed { label, mut recording, room } = packed;
+        recording.add(|trace| analysis::name_machine_code(trace, &self.symbols));
         let refusing = || {
             input::require_device(recording.trace(), self.options.device)?;
             Ok(analysis::analyze_recording(&label, recording, &self.options, room)?)
@@ -127,20 +160,7 @@ fn analyzed(
     paths: &[PathBuf],
     console: &Console,
 ) -> anyhow::Result<(Vec<(usize, Done)>, Status)> {
-    let budget = Budget::new(work.args.memory_budget.map(|bytes| bytes.0));
-    let whole = |place: usize, input: Input| {
-        let analysis = work.analyze(place, &input)?;
-        // The events are no longer needed where the report is drawn.
-        drop(input);
-        Ok(sink.take(place, analysis))
-    };
-    let in_pieces =
-        |place: usize, packed: Packed<'_>| Ok(sink.take(place, work.analyze_packed(place, packed)?));
-    // A part of the events is read as a part, or needs them all.
-    let may_be_pieces = !work.options.is_of_a_part();
-    let (in_pieces, rounds) = (may_be_pieces.then_some(&in_pieces as _), analysis::rounds(&work.options));
-    let part = work.args.analysis.part();
-    let results = input::within(paths, part.as_ref(), &budget, console, whole, in_pieces, rounds)?;
+    let results = work.each(paths, 0, console, |place, analysis| sink.take(place, analysis))?;
     Ok(input::keep_good(results, console))
 }
 

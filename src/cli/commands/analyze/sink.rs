@@ -12,8 +12,8 @@ use crate::analysis::{self, Analysis, Kept};
 use crate::cli::args::AnalyzeArgs;
 use crate::cli::console::{Console, shown};
 use crate::cli::failure::refuse;
+use crate::cli::help;
 use crate::cli::spool::{Slot, Spool};
-use crate::cli::{help, input};
 use crate::report::html::blob::PageDevice;
 use crate::report::{self, FindingRow, RanksReport, TraceReport};
 
@@ -109,7 +109,7 @@ impl<'a> Sink<'a> {
         self.put(place, report, &pages, overwrite)
     }
 
-    /// Analyses a file once more.
+    /// Analyses a file once more, just as the first time.
     fn again(
         &self,
         place: usize,
@@ -118,7 +118,8 @@ impl<'a> Sink<'a> {
         console: &Console,
     ) -> anyhow::Result<(TraceReport, Vec<PageDevice>)> {
         let path: &Path = &self.paths[place];
-        let (report, pages, _) = work.analyze(place, &input::read(path, &console.progress())?)?.parted();
+        let mut done = work.each(&[path.to_owned()], place, console, |_, analysis| analysis.parted())?;
+        let (report, pages, _) = done.pop().expect("one path gives one result")?;
         if events != report.events {
             let message = format!("{} changed while it was analyzed", shown(path));
             return Err(refuse(message, "its report lacks what rules over all ranks found: analyze again"));
