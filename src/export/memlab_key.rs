@@ -94,6 +94,7 @@ fn sample(sample: &Sample) -> Value {
         sample.stats.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
     json!({
         "device": sample.device.0, "time_us": sample.time_us, "events": sample.events,
-        "free_bytes": sample.free_bytes, "total_bytes": sample.total_bytes, "stats": stats,
+        "free_bytes": sample.free_bytes, "total_bytes": sample.total_bytes,
+        "process_bytes": sample.process_bytes, "driver_calls": sample.driver_calls, "stats": stats,
     })
 }

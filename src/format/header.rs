@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use crate::error::{Error, Result};
-use crate::model::{DeviceId, Trace, Warnings};
+use crate::model::{DeviceId, Sample, Trace, Warnings};
 
 use super::chunk::{Chunk, Kind};
 use super::cursor::Parse;
@@ -16,11 +16,20 @@ use super::{MAX_DEVICES, VERSION};
 
 /// Minor version of reduced recordings, which have no events.
 const REDUCED_MINOR: u32 = 2;
+/// Minor version of recordings that use nothing newer.
+const PLAIN_MINOR: u32 = 3;
 
 /// Writes the header.
 pub(super) fn write_header(sink: &mut Sink<'_>, trace: &Trace) -> io::Result<()> {
     // Events may follow in pieces, and their chunks state what version 1.3 brought.
-    let minor = if trace.reduced.is_some() { REDUCED_MINOR } else { VERSION.1 };
+    let of_the_driver = |sample: &Sample| sample.process_bytes.is_some() || sample.driver_calls.is_some();
+    let minor = if trace.samples.iter().any(of_the_driver) {
+        VERSION.1
+    } else if trace.reduced.is_some() {
+        REDUCED_MINOR
+    } else {
+        PLAIN_MINOR
+    };
     let mut facts = MapPacker::default();
     facts.key("version").array(2).uint(VERSION.0.into()).uint(minor.into());
     facts.key("writer").text(concat!("memlab ", env!("CARGO_PKG_VERSION")));
@@ -125,10 +134,10 @@ impl Trailer {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use crate::format::samples::{packed, tiny};
-    use crate::model::{Reduced, Trace};
+    use crate::model::{Reduced, Sample, Trace};
 
     #[test]
-    fn only_recordings_without_events_are_of_an_older_version() {
+    fn recordings_are_of_the_oldest_version_that_has_what_they_use() {
         let version = |trace: &Trace| {
             let bytes = packed(trace);
             // The header's facts: map, key `version`, array of two, major, minor.
@@ -138,5 +147,10 @@ mod tests {
         assert_eq!(version(&tiny()), (1, 3));
         let reduced = Trace { reduced: Some(Box::new(Reduced::default())), ..Trace::default() };
         assert_eq!(version(&reduced), (1, 2));
+        let mut sampled = tiny();
+        sampled.samples.push(Sample::default());
+        assert_eq!(version(&sampled), (1, 3));
+        sampled.samples[0].driver_calls = Some(0);
+        assert_eq!(version(&sampled), (1, 4));
     }
 }

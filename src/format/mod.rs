@@ -65,7 +65,7 @@ pub(crate) use spoiled::with_payloads_that_do_not_decode;
 
 /// Newest version of the format that this module writes: major, minor; what needs less is written as less. It
 /// reads every minor version of this major.
-pub const VERSION: (u32, u32) = (1, 3);
+pub const VERSION: (u32, u32) = (1, 4);
 
 /// Most bytes that a chunk's payload may have, unpacked or as stored.
 const MAX_RAW: usize = 16 << 20;

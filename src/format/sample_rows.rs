@@ -49,8 +49,13 @@ fn packed(sample: &Sample) -> Vec<u8> {
     let mut row = MapPacker::default();
     row.uint("device", sample.device.0.into());
     row.key("time_us").int(sample.time_us);
-    let known =
-        [("events", sample.events), ("free_bytes", sample.free_bytes), ("total_bytes", sample.total_bytes)];
+    let known = [
+        ("events", sample.events),
+        ("free_bytes", sample.free_bytes),
+        ("total_bytes", sample.total_bytes),
+        ("process_bytes", sample.process_bytes),
+        ("driver_calls", sample.driver_calls),
+    ];
     for (key, value) in known {
         if let Some(value) = value {
             row.uint(key, value);
@@ -119,6 +124,8 @@ impl Rows<'_> {
                 "events" => sample.events = cursor.optional_uint()?,
                 "free_bytes" => sample.free_bytes = cursor.optional_uint()?,
                 "total_bytes" => sample.total_bytes = cursor.optional_uint()?,
+                "process_bytes" => sample.process_bytes = cursor.optional_uint()?,
+                "driver_calls" => sample.driver_calls = cursor.optional_uint()?,
                 "stats" => sample.stats = self.stats(cursor)?,
                 _ => {
                     cursor.skip()?;

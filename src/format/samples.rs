@@ -216,6 +216,8 @@ fn add_counters(trace: &mut Trace) {
             events,
             free_bytes: events.map(|_| 3 << 30),
             total_bytes: Some(150_109_880_320),
+            process_bytes: events.map(|_| 514 << 20),
+            driver_calls: Some(device.into()),
             stats: stats.into_iter().map(|(name, value)| (name.into(), value)).collect(),
         });
     }

@@ -144,6 +144,8 @@ fn sample(value: &Json) -> Sample {
         events: number(value, "events"),
         free_bytes: number(value, "free_bytes"),
         total_bytes: number(value, "total_bytes"),
+        process_bytes: number(value, "process_bytes"),
+        driver_calls: number(value, "driver_calls"),
         stats: stats.into_iter().flatten().filter_map(stat).collect(),
     }
 }
