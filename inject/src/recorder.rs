@@ -14,7 +14,8 @@ use crate::hook::Hook;
 use crate::modules::{self, Loaded, Module};
 use crate::native_table::NativeTable;
 use crate::output::Output;
-use crate::python::Frames;
+use crate::process::Facts;
+use crate::python::{self, Absent, Frames};
 use crate::python_table::{PythonTable, Spot};
 use crate::settings::Settings;
 use crate::thread;
@@ -43,6 +44,8 @@ pub(crate) struct Recorder {
     order: AtomicU64,
     walker: Walker,
     has_writer: AtomicBool,
+    /// Calls whose Python frames could not be read.
+    unread: AtomicU64,
     waiting: Mutex<Waiting>,
     wake: Condvar,
     output: Mutex<Output>,
@@ -148,6 +151,7 @@ impl Recorder {
             order: AtomicU64::new(0),
             walker: Walker::default(),
             has_writer: AtomicBool::new(false),
+            unread: AtomicU64::new(0),
             waiting: Mutex::default(),
             wake: Condvar::new(),
             output: Mutex::new(output),
@@ -173,8 +177,12 @@ impl Recorder {
             let python = if self.settings.python && !is_within {
                 Frames::here(generation.0, row.thread == self.pid as u32)
             } else {
-                None
+                Err(Absent::NoPython)
             };
+            if let Err(Absent::Unreadable) = python {
+                self.unread.fetch_add(1, Ordering::Relaxed);
+            }
+            let python = python.ok();
             let (waiting, kept) = self.push(row, generation, &native, python.as_ref());
             if let Some(frames) = python {
                 frames.release(&kept);
@@ -204,18 +212,22 @@ impl Recorder {
         }
         row.native = waiting.native.stack(native.as_slice());
         if let Some(frames) = python {
-            let unknown: Vec<Spot> =
-                frames.spots().iter().copied().filter(|spot| !waiting.python.knows(spot)).collect();
-            if !unknown.is_empty() {
+            let spots = frames.spots();
+            if let Some(known) = waiting.python.known(spots) {
+                row.python = known;
+            } else {
+                let unknown: Vec<usize> =
+                    (0..spots.len()).filter(|&at| !waiting.python.knows(&spots[at])).collect();
                 drop(waiting);
-                let meanings: Vec<_> = unknown.iter().map(|&spot| frames.meaning(spot)).collect();
+                let meanings: Vec<_> = unknown.iter().map(|&at| frames.meaning(at)).collect();
                 waiting = lock(&self.waiting);
-                let learned = unknown.into_iter().zip(meanings);
-                kept.extend(
-                    learned.filter_map(|(spot, meaning)| waiting.python.learn(spot, meaning).then_some(spot)),
-                );
+                for (at, meaning) in unknown.into_iter().zip(meanings) {
+                    if waiting.python.learn(spots[at], meaning) {
+                        kept.push(spots[at]);
+                    }
+                }
+                row.python = waiting.python.stack(spots);
             }
-            row.python = waiting.python.stack(frames.spots());
         }
         waiting.rows.push(row);
         let length = waiting.rows.len();
@@ -224,11 +236,6 @@ impl Recorder {
             self.wake.notify_one();
         }
         (length, kept)
-    }
-
-    /// Has the file say how calls are seen.
-    pub(crate) fn set_hook(&self, hook: Hook) {
-        lock(&self.output).set_hook(hook);
     }
 
     /// Notes a fault, and writes it.
@@ -265,9 +272,15 @@ impl Recorder {
         }
     }
 
+    fn facts(&self) -> Facts {
+        let python = if self.settings.python { python::how() } else { None };
+        Facts { hook: Hook::current(), python, python_unread: self.unread.load(Ordering::Relaxed) }
+    }
+
     /// Writes what is waiting, and the trailer if this `is_last`.
     fn write(&self, is_last: bool) {
         let mut output = lock(&self.output);
+        output.set_facts(self.facts(), is_last);
         let result = loop {
             let batch = lock(&self.waiting).take();
             let is_empty = batch.rows.is_empty() && batch.faults.is_empty();
