@@ -15,6 +15,7 @@ mod call;
 mod cupti;
 mod find;
 mod hook;
+mod memo;
 mod modules;
 mod native_table;
 mod output;

@@ -217,48 +217,63 @@ impl Memory {
             if frame == 0 || walked.spots.len() == most {
                 break;
             }
-            let mut bytes = [0; FRAME_BYTES];
-            let is_python = match layout.position {
-                Position::Index(..) => {
-                    bytes = reader.bytes(frame)?;
-                    true
+            let [code, previous, position, owner] = match layout.position {
+                Position::Index(at, _) => {
+                    words::<FRAME_BYTES>(frame, [layout.code, layout.previous, at, at], reader)?
                 }
-                Position::Pointer(_, owner) => {
-                    bytes[..STACK_FRAME_BYTES].copy_from_slice(&reader.bytes::<STACK_FRAME_BYTES>(frame)?);
-                    bytes[owner] < OWNED_BY_C
+                Position::Pointer(at, owner) => {
+                    // The word that ends with the owner, which may be the last that is there.
+                    let fields = [layout.code, layout.previous, at, owner & !7];
+                    words::<STACK_FRAME_BYTES>(frame, fields, reader)?
                 }
             };
+            let is_python = match layout.position {
+                Position::Index(..) => true,
+                Position::Pointer(_, at) => owner.to_ne_bytes()[at & 7] < OWNED_BY_C,
+            };
             if is_python {
-                let (spot, texts) = self.spot(&bytes, reader)?;
+                let (spot, texts) = self.spot(code, position, reader)?;
                 walked.spots.push(spot);
                 walked.texts.push(texts);
             }
-            frame = word_in(&bytes, layout.previous);
+            frame = previous;
         }
         Ok(walked)
     }
 
-    fn spot(&self, frame: &[u8; FRAME_BYTES], reader: &Reader) -> Result<(Spot, Texts), Failure> {
+    /// Of a frame that runs `code`; `position` as it stands in the frame.
+    fn spot(&self, code: usize, position: usize, reader: &Reader) -> Result<(Spot, Texts), Failure> {
         const TYPE: usize = 8;
-        let code = word_in(frame, self.layout.code);
-        let bytes: [u8; CODE_BYTES] =
-            if code == 0 { return Err(Failure::Misread) } else { reader.bytes(code)? };
-        if word_in(&bytes, TYPE) != self.code_type {
+        if code == 0 {
+            return Err(Failure::Misread);
+        }
+        let fields = [TYPE, self.file, self.name, self.first_line];
+        let [kind, file, name, first_line] = words::<CODE_BYTES>(code, fields, reader)?;
+        if kind != self.code_type {
             return Err(Failure::Misread);
         }
         let position = match self.layout.position {
-            Position::Index(at, step) => (word_in(frame, at) as i32).saturating_mul(step),
-            Position::Pointer(at, _) => {
-                let within = word_in(frame, at).wrapping_sub(code + self.code_size) as isize;
+            Position::Index(_, step) => (position as i32).saturating_mul(step),
+            Position::Pointer(..) => {
+                let within = position.wrapping_sub(code + self.code_size) as isize;
                 i32::try_from(within).map_err(|_| Failure::Misread)?
             }
         };
-        let texts = Texts { file: word_in(&bytes, self.file), name: word_in(&bytes, self.name) };
         // Nothing keeps this code object alive for longer: another one at its address must not be taken for it.
         let mut stamp = FxHasher::default();
-        (texts.file, texts.name, word_in(&bytes, self.first_line) as u32).hash(&mut stamp);
-        Ok(((code, position, stamp.finish() | 1), texts))
+        (file, name, first_line as u32).hash(&mut stamp);
+        Ok(((code, position, stamp.finish() | 1), Texts { file, name }))
     }
+}
+
+/// Words at offsets from an address, all of them within `N` bytes: at once where reading is dear, one by one where not.
+fn words<const N: usize>(at: usize, offsets: [usize; 4], reader: &Reader) -> Result<[usize; 4], Failure> {
+    if let Reader::Plain = reader {
+        // SAFETY: whoever chose to read plainly knows that the whole object is there.
+        return Ok(offsets.map(|offset| unsafe { word(at + offset) }));
+    }
+    let bytes: [u8; N] = reader.bytes(at)?;
+    Ok(offsets.map(|offset| word_in(&bytes, offset)))
 }
 
 fn word_in(bytes: &[u8], at: usize) -> usize {
