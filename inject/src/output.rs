@@ -12,6 +12,7 @@ use std::time::UNIX_EPOCH;
 use crate::budget;
 use crate::call::Row;
 use crate::process::{self, Facts};
+use crate::readings;
 use crate::recorder::Batch;
 use crate::settings::with_pid;
 use crate::wire::{Chunk, Framer, Kind, MAGIC};
@@ -94,6 +95,9 @@ impl Output {
             let chunk = driver(rows, self.rows);
             self.put(chunk)?;
             self.rows += rows.len() as u64;
+        }
+        if !batch.samples.is_empty() {
+            self.put(readings::chunk(&batch.samples))?;
         }
         if !batch.faults.is_empty() {
             self.is_clean = false;

@@ -19,6 +19,8 @@ pub(crate) struct Facts {
     pub(crate) python: Option<String>,
     /// Calls whose Python frames could not be read.
     pub(crate) python_unread: u64,
+    /// Where readings come from, or why there are none; `None` while none was tried.
+    pub(crate) readings: Option<String>,
 }
 
 impl Facts {
@@ -61,6 +63,9 @@ fn driver(is_forked: bool, facts: &Facts) -> Vec<u8> {
     }
     if facts.python_unread > 0 {
         driver.uint("python_unread", facts.python_unread);
+    }
+    if let Some(readings) = &facts.readings {
+        driver.key("readings").text(readings);
     }
     driver.into_bytes()
 }

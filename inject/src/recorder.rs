@@ -6,17 +6,18 @@
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::call::Row;
-use crate::hook::Hook;
+use crate::call::{NO_DEVICE, Row};
+use crate::hook::{Hook, guarded};
 use crate::modules::{self, Loaded, Module};
 use crate::native_table::NativeTable;
 use crate::output::Output;
 use crate::process::Facts;
 use crate::python::{self, Absent, Frames};
 use crate::python_table::{PythonTable, Spot};
+use crate::readings::{Readings, Sample};
 use crate::settings::Settings;
 use crate::thread;
 use crate::unwind::Addresses;
@@ -27,6 +28,10 @@ use crate::wire::Chunk;
 const ENOUGH_ROWS: usize = 2048;
 /// Rows after which the calling thread writes itself: the queue is bounded, and nothing is lost.
 const MOST_ROWS: usize = 16_384;
+/// Devices that are read, at most.
+const MOST_DEVICES: usize = 64;
+/// How long the end of the process waits for a last reading.
+const LAST: Duration = Duration::from_secs(1);
 /// How long a row waits for others.
 const WAIT: Duration = Duration::from_millis(200);
 
@@ -48,6 +53,8 @@ pub(crate) struct Recorder {
     unread: AtomicU64,
     waiting: Mutex<Waiting>,
     wake: Condvar,
+    /// A reading is over.
+    has_read: Condvar,
     output: Mutex<Output>,
 }
 
@@ -57,13 +64,22 @@ pub(crate) struct Waiting {
     rows: Vec<Row>,
     native: NativeTable,
     python: PythonTable,
+    samples: Vec<Sample>,
     faults: Vec<(i64, String)>,
+    /// Devices that the process uses.
+    devices: Vec<u32>,
+    /// Whether the writer is asked for a reading, and whether it is at it.
+    wants_reading: bool,
+    is_reading: bool,
+    /// Where readings come from, in the words of the file.
+    readings: Option<String>,
 }
 
 /// What goes to the file at once, in this order.
 pub(crate) struct Batch {
     pub(crate) tables: Vec<Chunk>,
     pub(crate) rows: Vec<Row>,
+    pub(crate) samples: Vec<Sample>,
     pub(crate) faults: Vec<(i64, String)>,
 }
 
@@ -106,6 +122,17 @@ fn make() -> &'static Recorder {
 pub(crate) fn forget() {
     IS_FORKED.store(true, Ordering::Relaxed);
     CURRENT.store(null_mut(), Ordering::Release);
+}
+
+/// When exit handlers run: the last moment at which the driver is sure to be there.
+extern "C" fn at_exit() {
+    guarded(|| {
+        // SAFETY: see `current`.
+        let recorder = unsafe { CURRENT.load(Ordering::Acquire).as_ref() };
+        if let Some(recorder) = recorder.filter(|_| !IS_OFF.load(Ordering::Relaxed)) {
+            recorder.read_at_the_end();
+        }
+    });
 }
 
 /// Ends the recording of this process: everything is written, then the trailer. Later calls are not recorded.
@@ -154,6 +181,7 @@ impl Recorder {
             unread: AtomicU64::new(0),
             waiting: Mutex::default(),
             wake: Condvar::new(),
+            has_read: Condvar::new(),
             output: Mutex::new(output),
         }
     }
@@ -229,10 +257,11 @@ impl Recorder {
                 row.python = waiting.python.stack(spots);
             }
         }
+        let is_new = waiting.uses(&row);
         waiting.rows.push(row);
         let length = waiting.rows.len();
         drop(waiting);
-        if length == 1 || length == ENOUGH_ROWS {
+        if length == 1 || length == ENOUGH_ROWS || is_new {
             self.wake.notify_one();
         }
         (length, kept)
@@ -250,6 +279,10 @@ impl Recorder {
             return;
         }
         self.write(false);
+        // From here on, for the handlers of CUDA's libraries are older then, and run later.
+        static ONCE: Once = Once::new();
+        // SAFETY: a function of this library, which stays.
+        ONCE.call_once(|| _ = unsafe { libc::atexit(at_exit) });
         // SAFETY: recorders are never freed.
         let recorder: &'static Self = unsafe { &*std::ptr::from_ref(self) };
         if let Err(error) = without_signals(|| {
@@ -262,19 +295,70 @@ impl Recorder {
 
     /// The writer's thread.
     fn write_on(&self) {
+        let mut readings = Readings::new(self.pid);
         loop {
-            let waiting = lock(&self.waiting);
-            let some = self.wake.wait_while(waiting, |waiting| waiting.rows.is_empty());
-            let some = some.unwrap_or_else(PoisonError::into_inner);
-            let enough = self.wake.wait_timeout_while(some, WAIT, |waiting| waiting.rows.len() < ENOUGH_ROWS);
-            drop(enough.unwrap_or_else(PoisonError::into_inner));
+            let is_asked = self.wait(readings.due_in(self.order.load(Ordering::Relaxed)));
             self.write(false);
+            let due_in = readings.due_in(self.order.load(Ordering::Relaxed));
+            if is_asked || due_in.is_some_and(|time| time.is_zero()) {
+                self.read(&mut readings);
+            }
         }
+    }
+
+    /// Waits for rows and a while for more of them, for somebody who asks for a reading, or until one is due. Answers
+    /// whether one was asked for.
+    fn wait(&self, due_in: Option<Duration>) -> bool {
+        let mut waiting = lock(&self.waiting);
+        let is_idle = |waiting: &mut Waiting| waiting.rows.is_empty() && !waiting.wants_reading;
+        waiting = match due_in {
+            Some(time) => {
+                self.wake.wait_timeout_while(waiting, time, is_idle).unwrap_or_else(PoisonError::into_inner).0
+            }
+            None => self.wake.wait_while(waiting, is_idle).unwrap_or_else(PoisonError::into_inner),
+        };
+        if !waiting.rows.is_empty() {
+            let is_short = |waiting: &mut Waiting| waiting.rows.len() < ENOUGH_ROWS && !waiting.wants_reading;
+            let waited = self.wake.wait_timeout_while(waiting, WAIT, is_short);
+            waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        waiting.is_reading = std::mem::take(&mut waiting.wants_reading);
+        waiting.is_reading
+    }
+
+    /// Takes a reading and writes it. No lock is held while the driver is asked.
+    fn read(&self, readings: &mut Readings) {
+        let devices = lock(&self.waiting).devices.clone();
+        let samples = readings.take(&devices, self.order.load(Ordering::Relaxed));
+        let mut waiting = lock(&self.waiting);
+        waiting.samples.extend(samples);
+        waiting.readings = readings.how();
+        waiting.is_reading = false;
+        drop(waiting);
+        self.has_read.notify_all();
+        self.write(false);
+    }
+
+    /// Has the writer take a last reading, and waits for it, but not for long.
+    pub(crate) fn read_at_the_end(&self) {
+        let mut waiting = lock(&self.waiting);
+        if waiting.devices.is_empty() || !self.has_writer.load(Ordering::Relaxed) {
+            return;
+        }
+        waiting.wants_reading = true;
+        self.wake.notify_one();
+        let is_under_way = |waiting: &mut Waiting| waiting.wants_reading || waiting.is_reading;
+        drop(self.has_read.wait_timeout_while(waiting, LAST, is_under_way));
     }
 
     fn facts(&self) -> Facts {
         let python = if self.settings.python { python::how() } else { None };
-        Facts { hook: Hook::current(), python, python_unread: self.unread.load(Ordering::Relaxed) }
+        Facts {
+            hook: Hook::current(),
+            python,
+            python_unread: self.unread.load(Ordering::Relaxed),
+            readings: lock(&self.waiting).readings.clone(),
+        }
     }
 
     /// Writes what is waiting, and the trailer if this `is_last`.
@@ -283,7 +367,7 @@ impl Recorder {
         output.set_facts(self.facts(), is_last);
         let result = loop {
             let batch = lock(&self.waiting).take();
-            let is_empty = batch.rows.is_empty() && batch.faults.is_empty();
+            let is_empty = batch.rows.is_empty() && batch.samples.is_empty() && batch.faults.is_empty();
             let result = if is_empty { Ok(()) } else { output.write(batch) };
             if is_empty || result.is_err() {
                 break result;
@@ -302,10 +386,25 @@ impl Recorder {
 }
 
 impl Waiting {
+    /// Notes the device of a call. Answers whether it is the first of its device: then a reading tells what the context
+    /// alone takes.
+    fn uses(&mut self, row: &Row) -> bool {
+        let is_new = row.device != NO_DEVICE
+            && row.result == 0
+            && !self.devices.contains(&row.device)
+            && self.devices.len() < MOST_DEVICES;
+        if is_new {
+            self.devices.push(row.device);
+            self.wants_reading = true;
+        }
+        is_new
+    }
+
     fn take(&mut self) -> Batch {
         Batch {
             tables: self.native.drain().into_iter().chain(self.python.drain()).collect(),
             rows: std::mem::take(&mut self.rows),
+            samples: std::mem::take(&mut self.samples),
             faults: std::mem::take(&mut self.faults),
         }
     }
