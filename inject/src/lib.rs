@@ -24,6 +24,8 @@ mod own_memory;
 mod params;
 mod process;
 mod python;
+mod python_api;
+mod python_layout;
 mod python_memory;
 mod python_table;
 mod readings;
@@ -31,8 +33,10 @@ mod recorder;
 mod settings;
 mod thread;
 mod unwind;
+mod waiting;
 mod walk;
 mod wire;
+mod writer;
 
 // The packing of values, columns and costs is the analyzer's: the same files, so that both cannot differ.
 #[path = "../../src/format/budget.rs"]

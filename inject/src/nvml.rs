@@ -191,14 +191,8 @@ impl Cuda {
 
 /// `8-4-4-4-12` hexadecimal digits.
 fn uuid_text(bytes: [u8; 16]) -> String {
-    let mut text = String::new();
-    for (at, byte) in bytes.iter().enumerate() {
-        if [4, 6, 8, 10].contains(&at) {
-            text.push('-');
-        }
-        text += &format!("{byte:02x}");
-    }
-    text
+    let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    [0..4, 4..6, 6..8, 8..10, 10..16].map(|part| digits[part].concat()).join("-")
 }
 
 fn open(name: &CStr, flags: c_int) -> Option<*mut c_void> {

@@ -13,8 +13,8 @@ use crate::budget;
 use crate::call::Row;
 use crate::process::{self, Facts};
 use crate::readings;
-use crate::recorder::Batch;
 use crate::settings::with_pid;
+use crate::waiting::Batch;
 use crate::wire::{Chunk, Framer, Kind, MAGIC};
 
 /// Rows in a chunk.

@@ -1,75 +1,39 @@
 //! The Python frames of the calling thread, through the C API of an interpreter that is in the process.
 //!
-//! Owns finding that API and using it by its rules: on a thread that holds the interpreter, not while it ends,
+//! Owns using that API by its rules: on a thread that holds the interpreter, not while it ends,
 //! every reference given back, a pending exception left as it was. A thread that has let go of it is `python_memory`'s,
 //! and so is any other once that has proved to be right, for it is quicker. Python 3.9 and newer.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
-use std::mem::transmute_copy;
+use std::ffi::CStr;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::own_memory;
-use crate::python_memory::{CodeLine, Failure, Memory, Texts, Trust, Walked, characters};
+use crate::python_api::{self, Api, Object, api};
+use crate::python_memory::{Failure, Memory, Texts, Trust, Walked, characters};
 use crate::python_table::{Meaning, Spot};
 
 /// Most frames that are taken.
 const MAX_FRAMES: usize = 128;
 
-type Object = *mut c_void;
-
-/// Functions of the C API, by their own names.
-struct Api {
-    is_initialized: unsafe extern "C" fn() -> c_int,
-    is_finalizing: unsafe extern "C" fn() -> c_int,
-    holds_interpreter: unsafe extern "C" fn() -> c_int,
-    this_thread: unsafe extern "C" fn() -> Object,
-    current_thread: unsafe extern "C" fn() -> Object,
-    frame: unsafe extern "C" fn() -> Object,
-    back: unsafe extern "C" fn(Object) -> Object,
-    code: unsafe extern "C" fn(Object) -> Object,
-    frame_line: unsafe extern "C" fn(Object) -> c_int,
-    code_line: CodeLine,
-    /// Since 3.11.
-    last_instruction: Option<unsafe extern "C" fn(Object) -> c_int>,
-    attribute: unsafe extern "C" fn(Object, *const c_char) -> Object,
-    text: unsafe extern "C" fn(Object, *mut isize) -> *const c_char,
-    forget: unsafe extern "C" fn(Object),
-    fetch: unsafe extern "C" fn(*mut Object, *mut Object, *mut Object),
-    restore: unsafe extern "C" fn(Object, Object, Object),
-    /// Since 3.10: frames and strings made here must not start a collection, whose finalizers run Python.
-    collector: Option<(unsafe extern "C" fn() -> c_int, unsafe extern "C" fn() -> c_int)>,
-    length: unsafe extern "C" fn(Object) -> isize,
-    character: unsafe extern "C" fn(Object, isize) -> u32,
-    version: unsafe extern "C" fn() -> *const c_char,
-    /// Address of `PyCode_Type`.
-    code_type: usize,
-    /// How frames are read without the interpreter, or why they cannot be, once that was asked for.
-    memory: OnceLock<Result<Memory, String>>,
-}
-
-static API: OnceLock<Api> = OnceLock::new();
-/// Files that had been loaded when the API was last looked for in vain.
-static LOOKED_AT: AtomicU64 = AtomicU64::new(u64::MAX);
-/// What an interpreter that is there lacks.
-static MISSING: OnceLock<&'static CStr> = OnceLock::new();
 /// Whether the system refused to read frames.
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
+/// How frames are read without the interpreter, or why they cannot be, once that was asked for.
+static MEMORY: OnceLock<Result<Memory, String>> = OnceLock::new();
 
 /// How Python's frames are found, in the words of docs/trace-format.md; `None` while no interpreter was met.
 pub(crate) fn how() -> Option<String> {
-    let Some(api) = API.get() else {
-        return MISSING
-            .get()
-            .map(|name| format!("not possible: the interpreter has no {}", name.to_string_lossy()));
+    let Some(api) = python_api::found() else {
+        let lacks = |name: &CStr| format!("not possible: the interpreter has no {}", name.to_string_lossy());
+        return python_api::missing().map(lacks);
     };
     let version = || {
         // SAFETY: a text that stays.
         let text = unsafe { CStr::from_ptr((api.version)()) }.to_string_lossy();
         text.split(' ').next().unwrap_or_default().to_owned()
     };
-    Some(match api.memory.get() {
+    Some(match MEMORY.get() {
         None => "api".to_owned(),
         Some(Err(reason)) => format!("api; not where the interpreter is let go: {reason} ({})", version()),
         Some(Ok(memory)) => match memory.trust() {
@@ -83,69 +47,6 @@ pub(crate) fn how() -> Option<String> {
             Trust::Unseen => "api".to_owned(),
         },
     })
-}
-
-/// The API, if an interpreter is in the process. `loaded` is the linker's count of loaded files.
-fn api(loaded: u64) -> Option<&'static Api> {
-    if API.get().is_none() && LOOKED_AT.swap(loaded, Ordering::Relaxed) != loaded {
-        // SAFETY: each function is given the type that Python's headers give it.
-        if let Some(found) = unsafe { find() } {
-            _ = API.set(found);
-        }
-    }
-    API.get()
-}
-
-unsafe fn symbol<T: Copy>(names: &[&CStr]) -> Option<T> {
-    names.iter().find_map(|name| {
-        // SAFETY: a terminated name.
-        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-        // SAFETY: `T` is a function pointer or an address, as the only callers are in `find`.
-        (!found.is_null()).then(|| unsafe { transmute_copy(&found) })
-    })
-}
-
-/// A function or an address that cannot be done without.
-unsafe fn needed<T: Copy>(names: &[&'static CStr]) -> Option<T> {
-    // SAFETY: the caller's promise for `symbol`.
-    let found = unsafe { symbol(names) };
-    if found.is_none() {
-        _ = MISSING.set(names[0]);
-    }
-    found
-}
-
-unsafe fn find() -> Option<Api> {
-    // SAFETY: see `api`.
-    unsafe {
-        let disable = symbol(&[c"PyGC_Disable"]);
-        let enable = symbol(&[c"PyGC_Enable"]);
-        symbol::<usize>(&[c"Py_IsInitialized"])?;
-        Some(Api {
-            is_initialized: needed(&[c"Py_IsInitialized"])?,
-            is_finalizing: needed(&[c"Py_IsFinalizing", c"_Py_IsFinalizing"])?,
-            holds_interpreter: needed(&[c"PyGILState_Check"])?,
-            this_thread: needed(&[c"PyGILState_GetThisThreadState"])?,
-            current_thread: needed(&[c"PyThreadState_GetUnchecked", c"_PyThreadState_UncheckedGet"])?,
-            frame: needed(&[c"PyEval_GetFrame"])?,
-            back: needed(&[c"PyFrame_GetBack"])?,
-            code: needed(&[c"PyFrame_GetCode"])?,
-            frame_line: needed(&[c"PyFrame_GetLineNumber"])?,
-            code_line: needed(&[c"PyCode_Addr2Line"])?,
-            last_instruction: symbol(&[c"PyFrame_GetLasti"]),
-            attribute: needed(&[c"PyObject_GetAttrString"])?,
-            text: needed(&[c"PyUnicode_AsUTF8AndSize"])?,
-            forget: needed(&[c"Py_DecRef"])?,
-            fetch: needed(&[c"PyErr_Fetch"])?,
-            restore: needed(&[c"PyErr_Restore"])?,
-            collector: disable.zip(enable),
-            length: needed(&[c"PyUnicode_GetLength"])?,
-            character: needed(&[c"PyUnicode_ReadChar"])?,
-            version: needed(&[c"Py_GetVersion"])?,
-            code_type: needed(&[c"PyCode_Type"])?,
-            memory: OnceLock::new(),
-        })
-    }
 }
 
 /// Why a call has no Python frames.
@@ -193,7 +94,7 @@ impl Frames {
             }
             // `PyGILState_Check` says yes to everybody once there are sub-interpreters.
             let is_held = own == (api.current_thread)() && (api.holds_interpreter)() != 0;
-            let memory = api.memory.get_or_init(|| {
+            let memory = MEMORY.get_or_init(|| {
                 Memory::new(&CStr::from_ptr((api.version)()).to_string_lossy(), api.code_type)
             });
             let memory = memory.as_ref().ok();

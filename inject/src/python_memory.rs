@@ -2,53 +2,19 @@
 //!
 //! Such a thread may call nothing of the interpreter that counts references or allocates, and must not wait for it. But
 //! its own frames stand still while it is here, and what they hold stays alive: they are read from memory. Owns the
-//! layout of frames in CPython 3.9 to 3.13. No layout is trusted unseen: a walk that does not meet code objects alone
+//! walk, and what is believed of a layout. No layout is trusted unseen: a walk that does not meet code objects alone
 //! ends all such reading. Until a first walk was right, and on threads that a dying interpreter may take apart, memory
 //! is read with care (`own_memory`). Where a thread holds the interpreter, this is the quicker way.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustc_hash::FxHasher;
 
 use crate::own_memory::{Reader, Unread};
+use crate::python_layout::{Layout, OWNED_BY_C, Position, layout, member, word};
 use crate::python_table::Spot;
-
-/// Where the frames of a thread begin and how they hang together; offsets in bytes.
-#[derive(Clone, Copy, Debug)]
-struct Layout {
-    /// In the thread's state: the frame, or what points to it at `within`.
-    first: usize,
-    within: Option<usize>,
-    code: usize,
-    previous: usize,
-    position: Position,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Position {
-    /// An index: where, and how many bytes a step is.
-    Index(usize, i32),
-    /// A pointer into the code, which begins behind the code object's fixed part; and where the owner is said.
-    Pointer(usize, usize),
-}
-
-/// Owner of a frame that stands for none of Python's.
-const OWNED_BY_C: u8 = 3;
-
-fn layout(minor: u32) -> Option<Layout> {
-    use Position::{Index, Pointer};
-    let (first, within, code, previous, position) = match minor {
-        9 => (24, None, 32, 24, Index(104, 1)),
-        10 => (24, None, 32, 24, Index(96, 2)),
-        11 => (56, Some(8), 32, 48, Pointer(56, 69)),
-        12 => (56, Some(0), 0, 8, Pointer(56, 70)),
-        13 => (72, None, 0, 8, Pointer(56, 70)),
-        _ => return None,
-    };
-    Some(Layout { first, within, code, previous, position })
-}
 
 /// Most bytes of a frame that are read, and how many where it lies on the interpreter's own stack: what follows may
 /// not be mapped.
@@ -280,39 +246,6 @@ fn word_in(bytes: &[u8], at: usize) -> usize {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |word| usize::from_ne_bytes(*word))
 }
 
-/// # Safety
-/// A word lies there.
-unsafe fn word(at: usize) -> usize {
-    // SAFETY: the caller's promise.
-    unsafe { (at as *const usize).read_unaligned() }
-}
-
-/// Offset of a member that a type declares.
-///
-/// # Safety
-/// `class` is the address of a type object.
-unsafe fn member(class: usize, name: &CStr) -> Option<usize> {
-    /// `tp_members` in a type; name and offset in a `PyMemberDef`, and its length.
-    const MEMBERS: usize = 240;
-    const OFFSET: usize = 16;
-    const LENGTH: usize = 40;
-    // SAFETY: a list of definitions that ends with an empty name.
-    unsafe {
-        let mut at = word(class + MEMBERS);
-        for _ in 0..64 {
-            let own = if at == 0 { 0 } else { word(at) };
-            if own == 0 {
-                return None;
-            }
-            if CStr::from_ptr(own as *const c_char) == name {
-                return Some(word(at + OFFSET));
-            }
-            at += LENGTH;
-        }
-        None
-    }
-}
-
 /// The characters of a text, by functions that only read.
 ///
 /// # Safety
@@ -335,14 +268,3 @@ pub(crate) unsafe fn characters(
 
 /// Type of a function that gives the line of a position in a code object.
 pub(crate) type CodeLine = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn unknown_versions_are_left_alone() {
-        assert!(layout(8).is_none() && layout(99).is_none());
-        assert!((9..=13).all(|minor| layout(minor).is_some()));
-    }
-}
