@@ -21,6 +21,7 @@ mod native_table;
 mod nvml;
 mod output;
 mod own_memory;
+mod own_pipe;
 mod params;
 mod process;
 mod python;

@@ -1,12 +1,15 @@
 //! Reading this process's own memory where an address may be wrong.
 //!
-//! Owns the ways of asking the system, which answers where a plain read would crash: `process_vm_readv`, and where that
-//! is refused (containers, kernels built without it), a pipe that is written to from the address and read back from.
-//! Does not know what the bytes mean.
+//! Owns the ways of asking the system, which answers where a plain read would crash: a pipe that is written to from the
+//! address and read back from, and where there can be none, `process_vm_readv` (which costs more, and which containers
+//! and small kernels refuse). Does not know what the bytes mean.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::io;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+
+use crate::own_pipe::Pipe;
 
 /// Why there are no bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,11 +24,25 @@ pub(crate) enum Unread {
 pub(crate) enum Reader {
     /// As it is: the caller knows that it is there.
     Plain,
-    /// By `process_vm_readv`.
-    System,
-    /// Through a pipe of its own. It is made for each walk: a program may close what it does not know, and the number
-    /// of a file that is gone may be another file's.
+    /// By the system.
+    Careful(Box<Careful>),
+}
+
+/// Reads by the system: at once what the walk before has read, since the next one reads mostly the same.
+pub(crate) struct Careful {
+    way: Way,
+    /// Address and length of what was read at the beginning, and where in `data` it lies.
+    ahead: Vec<(usize, usize, usize)>,
+    data: Vec<u8>,
+    /// Where in `ahead` the next read is looked for first.
+    next: usize,
+    /// What is read by this walk.
+    log: Vec<(usize, usize)>,
+}
+
+enum Way {
     Pipe(Pipe),
+    System,
 }
 
 const UNKNOWN: u8 = 0;
@@ -36,6 +53,9 @@ const NONE: u8 = 3;
 /// The way that works in this process, as far as it was tried.
 static WAY: AtomicU8 = AtomicU8::new(UNKNOWN);
 
+/// Readers between two walks. A thread finds its own again unless many walk.
+static KEPT: [AtomicPtr<Careful>; 8] = [const { AtomicPtr::new(null_mut()) }; 8];
+
 /// Name of the way in the file; `None` where none works, or none was needed yet.
 pub(crate) fn way() -> Option<&'static str> {
     match WAY.load(Ordering::Relaxed) {
@@ -45,60 +65,139 @@ pub(crate) fn way() -> Option<&'static str> {
     }
 }
 
+fn slot(thread: usize) -> &'static AtomicPtr<Careful> {
+    // States of threads are some hundred bytes long.
+    &KEPT[(thread >> 6 ^ thread >> 12) % KEPT.len()]
+}
+
 impl Reader {
-    /// A reader that the system stands behind; `None` if it refuses all of them.
-    pub(crate) fn careful() -> Option<Self> {
+    /// A reader that the system stands behind; `None` if it refuses. `thread` is a number that a thread keeps.
+    pub(crate) fn careful(thread: usize) -> Option<Self> {
+        let kept = slot(thread).swap(null_mut(), Ordering::Acquire);
+        if !kept.is_null() {
+            // SAFETY: it came out of a box, and whoever takes it out of its place has it alone.
+            let mut kept = unsafe { Box::from_raw(kept) };
+            if kept.way.is_ours() && kept.read_ahead().is_ok() {
+                return Some(Self::Careful(kept));
+            }
+        }
         if WAY.load(Ordering::Relaxed) == UNKNOWN {
             WAY.store(working(), Ordering::Relaxed);
         }
-        match WAY.load(Ordering::Relaxed) {
-            SYSTEM => Some(Self::System),
-            PIPE => Pipe::new().map(Self::Pipe),
-            _ => None,
+        let way = match WAY.load(Ordering::Relaxed) {
+            SYSTEM => Way::System,
+            PIPE => Way::Pipe(Pipe::new()?),
+            _ => return None,
+        };
+        Some(Self::Careful(Box::new(Careful::new(way))))
+    }
+
+    /// Keeps it for the thread's next walk. Not after an error.
+    pub(crate) fn keep(self, thread: usize) {
+        if let Self::Careful(careful) = self {
+            let before = slot(thread).swap(Box::into_raw(careful), Ordering::AcqRel);
+            if !before.is_null() {
+                // SAFETY: as above.
+                drop(unsafe { Box::from_raw(before) });
+            }
         }
     }
 
-    /// Bytes at an address. After an error the reader must not be used again.
-    pub(crate) fn bytes<const N: usize>(&self, at: usize) -> Result<[u8; N], Unread> {
-        let bytes = match self {
+    /// Bytes at an address.
+    pub(crate) fn bytes<const N: usize>(&mut self, at: usize) -> Result<[u8; N], Unread> {
+        match self {
             // SAFETY: the caller chose this way because it knows that the bytes are there.
-            Self::Plain => return Ok(unsafe { (at as *const [u8; N]).read_unaligned() }),
-            Self::System => by_system(at),
-            Self::Pipe(pipe) => pipe.bytes(at),
-        };
-        // It may have worked until now: programs that shut themselves in do so when they are set up.
-        bytes.inspect_err(|&unread| {
-            if unread == Unread::Refused {
-                WAY.store(UNKNOWN, Ordering::Relaxed);
+            Self::Plain => Ok(unsafe { (at as *const [u8; N]).read_unaligned() }),
+            // It may have worked until now: programs that shut themselves in do so when they are set up.
+            Self::Careful(careful) => careful.bytes(at).inspect_err(|&unread| {
+                if unread == Unread::Refused {
+                    WAY.store(UNKNOWN, Ordering::Relaxed);
+                }
+            }),
+        }
+    }
+}
+
+impl Careful {
+    fn new(way: Way) -> Self {
+        Self { way, ahead: Vec::new(), data: Vec::new(), next: 0, log: Vec::new() }
+    }
+
+    /// Reads at once what the last walk has read.
+    fn read_ahead(&mut self) -> Result<(), Unread> {
+        self.ahead.clear();
+        self.next = 0;
+        let mut length = 0;
+        for &(at, bytes) in &self.log {
+            self.ahead.push((at, bytes, length));
+            length += bytes;
+        }
+        let pieces: Vec<libc::iovec> = self.log.iter().map(|&(at, bytes)| piece(at, bytes)).collect();
+        self.log.clear();
+        self.data.resize(length, 0);
+        if pieces.is_empty() { Ok(()) } else { self.way.read(&pieces, &mut self.data) }
+    }
+
+    fn bytes<const N: usize>(&mut self, at: usize) -> Result<[u8; N], Unread> {
+        self.log.push((at, N));
+        let is_it = |known: &(usize, usize, usize)| (known.0, known.1) == (at, N);
+        let mut order = (self.next..self.ahead.len()).chain(0..self.next);
+        if let Some(found) = order.find(|&known| is_it(&self.ahead[known])) {
+            self.next = found + 1;
+            let from = self.ahead[found].2;
+            if let Some(bytes) = self.data.get(from..).and_then(|rest| rest.first_chunk()) {
+                return Ok(*bytes);
             }
-        })
+        }
+        let mut bytes = [0; N];
+        self.way.read(&[piece(at, N)], &mut bytes).map(|()| bytes)
+    }
+}
+
+fn piece(at: usize, length: usize) -> libc::iovec {
+    libc::iovec { iov_base: at as *mut c_void, iov_len: length }
+}
+
+impl Way {
+    fn is_ours(&self) -> bool {
+        match self {
+            Self::Pipe(pipe) => pipe.is_ours(),
+            Self::System => true,
+        }
+    }
+
+    /// Reads all pieces, one behind the other. After an error it must not be used again.
+    fn read(&self, pieces: &[libc::iovec], to: &mut [u8]) -> Result<(), Unread> {
+        match self {
+            Self::Pipe(pipe) => pipe.read(pieces, to),
+            Self::System => {
+                let local = piece(to.as_mut_ptr() as usize, to.len());
+                // SAFETY: the local side is the slice; the system checks the other.
+                let count = unsafe {
+                    let count = pieces.len() as libc::c_ulong;
+                    libc::process_vm_readv(libc::getpid(), &raw const local, 1, pieces.as_ptr(), count, 0)
+                };
+                outcome(count, to.len())
+            }
+        }
     }
 }
 
 /// The first way that can read what is there for certain.
 fn working() -> u8 {
     let there = 0x6d65_6d6c_6162_u64;
-    let (at, expected) = (&raw const there as usize, there.to_ne_bytes());
-    if by_system(at) == Ok(expected) {
-        SYSTEM
-    } else if Pipe::new().is_some_and(|pipe| pipe.bytes(at) == Ok(expected)) {
+    let reads = |way: Way| Careful::new(way).bytes(&raw const there as usize) == Ok(there.to_ne_bytes());
+    if Pipe::new().is_some_and(|pipe| reads(Way::Pipe(pipe))) {
         PIPE
+    } else if reads(Way::System) {
+        SYSTEM
     } else {
         NONE
     }
 }
 
-fn by_system<const N: usize>(at: usize) -> Result<[u8; N], Unread> {
-    let mut bytes = [0; N];
-    let to = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: N };
-    let from = libc::iovec { iov_base: at as *mut c_void, iov_len: N };
-    // SAFETY: the local side is the array above; the system checks the other.
-    let count = unsafe { libc::process_vm_readv(libc::getpid(), &raw const to, 1, &raw const from, 1, 0) };
-    outcome(count, N).map(|()| bytes)
-}
-
 /// What a call that should have moved `wanted` bytes says.
-fn outcome(count: isize, wanted: usize) -> Result<(), Unread> {
+pub(crate) fn outcome(count: isize, wanted: usize) -> Result<(), Unread> {
     match count {
         _ if count == wanted as isize => Ok(()),
         -1 if io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT) => Err(Unread::Refused),
@@ -106,51 +205,24 @@ fn outcome(count: isize, wanted: usize) -> Result<(), Unread> {
     }
 }
 
-/// Both ends of a pipe.
-pub(crate) struct Pipe([c_int; 2]);
-
-impl Pipe {
-    fn new() -> Option<Self> {
-        let mut ends = [-1; 2];
-        // SAFETY: two numbers are written. Nobody waits at either end.
-        let error = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) };
-        (error == 0).then_some(Self(ends))
-    }
-
-    /// `N` is far below what a pipe takes at once, so it is taken whole or not at all.
-    fn bytes<const N: usize>(&self, at: usize) -> Result<[u8; N], Unread> {
-        let mut bytes = [0; N];
-        // SAFETY: the system checks where it reads from.
-        outcome(unsafe { libc::write(self.0[1], at as *const c_void, N) }, N)?;
-        // SAFETY: so many bytes have room there.
-        outcome(unsafe { libc::read(self.0[0], bytes.as_mut_ptr().cast(), N) }, N).map(|()| bytes)
-    }
-}
-
-impl Drop for Pipe {
-    fn drop(&mut self) {
-        for end in self.0 {
-            // SAFETY: ours, and used by nobody else.
-            unsafe { libc::close(end) };
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn ways() -> [Way; 2] {
+        [Way::System, Way::Pipe(Pipe::new().expect("a pipe"))]
+    }
 
     #[test]
     fn what_is_not_mapped_is_not_read() {
         let there = 7usize;
         let at = &raw const there as usize;
-        let pipe = || Reader::Pipe(Pipe::new().expect("a pipe"));
-        for reader in [Reader::Plain, Reader::System, pipe()] {
-            assert_eq!(reader.bytes(at), Ok(7usize.to_ne_bytes()));
-            assert_eq!(reader.bytes(at), Ok(7usize.to_ne_bytes()));
-        }
-        for reader in [Reader::System, pipe()] {
-            assert_eq!(reader.bytes::<8>(16), Err(Unread::Nothing));
+        assert_eq!(Reader::Plain.bytes(at), Ok(7usize.to_ne_bytes()));
+        for way in ways() {
+            let mut careful = Careful::new(way);
+            assert_eq!(careful.bytes(at), Ok(7usize.to_ne_bytes()));
+            assert_eq!(careful.bytes(at), Ok(7usize.to_ne_bytes()));
+            assert_eq!(careful.bytes::<8>(16), Err(Unread::Nothing));
         }
     }
 
@@ -160,13 +232,30 @@ mod tests {
         // SAFETY: new pages, the second of which is taken away again.
         let at = unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-            let at = libc::mmap(std::ptr::null_mut(), 2 * page, libc::PROT_READ, flags, -1, 0);
+            let at = libc::mmap(null_mut(), 2 * page, libc::PROT_READ, flags, -1, 0);
             libc::munmap(at.byte_add(page), page);
             at as usize
         };
-        for reader in [Reader::System, Reader::Pipe(Pipe::new().expect("a pipe"))] {
-            assert_eq!(reader.bytes(at + page - 64), Ok([0; 64]));
-            assert_eq!(reader.bytes::<72>(at + page - 64), Err(Unread::Nothing));
+        for way in ways() {
+            let mut careful = Careful::new(way);
+            assert_eq!(careful.bytes(at + page - 64), Ok([0; 64]));
+            assert_eq!(careful.bytes::<72>(at + page - 64), Err(Unread::Nothing));
+        }
+    }
+
+    #[test]
+    fn what_is_read_ahead_is_what_is_there_now() {
+        for way in ways() {
+            let mut careful = Careful::new(way);
+            let mut values = std::hint::black_box([1u64, 2, 3]);
+            let at = values.map(|value| values.as_ptr() as usize + 8 * (value as usize - 1));
+            let all = |careful: &mut Careful| at.map(|at| careful.bytes(at).map(u64::from_ne_bytes));
+            assert_eq!(all(&mut careful), [Ok(1), Ok(2), Ok(3)]);
+            values = std::hint::black_box([4, 5, 6]);
+            assert_eq!(careful.read_ahead(), Ok(()));
+            assert_eq!(careful.bytes(at[2]), Ok(6u64.to_ne_bytes()));
+            assert_eq!(all(&mut careful), [Ok(4), Ok(5), Ok(6)]);
+            assert_eq!(std::hint::black_box(values).len(), 3);
         }
     }
 }

@@ -131,7 +131,7 @@ impl Memory {
         let trust = self.trust();
         let found = match trust {
             Trust::Wrong => return Err(Failure::Misread),
-            Trust::Right if stays => self.frames(thread, most, &Reader::Plain),
+            Trust::Right if stays => self.frames(thread, most, &mut Reader::Plain),
             _ => match self.with_care(thread, most) {
                 // It was not refused the last time: then there is another way, if there is one.
                 Err(Failure::Refused) => self.with_care(thread, most),
@@ -167,11 +167,15 @@ impl Memory {
     }
 
     fn with_care(&self, thread: usize, most: usize) -> Result<Walked, Failure> {
-        let reader = Reader::careful().ok_or(Failure::Refused)?;
-        self.frames(thread, most, &reader)
+        let mut reader = Reader::careful(thread).ok_or(Failure::Refused)?;
+        let found = self.frames(thread, most, &mut reader);
+        if found.is_ok() {
+            reader.keep(thread);
+        }
+        found
     }
 
-    fn frames(&self, thread: usize, most: usize, reader: &Reader) -> Result<Walked, Failure> {
+    fn frames(&self, thread: usize, most: usize, reader: &mut Reader) -> Result<Walked, Failure> {
         let layout = &self.layout;
         let mut frame = usize::from_ne_bytes(reader.bytes(thread + layout.first)?);
         if let Some(within) = layout.within.filter(|_| frame != 0) {
@@ -208,7 +212,7 @@ impl Memory {
     }
 
     /// Of a frame that runs `code`; `position` as it stands in the frame.
-    fn spot(&self, code: usize, position: usize, reader: &Reader) -> Result<(Spot, Texts), Failure> {
+    fn spot(&self, code: usize, position: usize, reader: &mut Reader) -> Result<(Spot, Texts), Failure> {
         const TYPE: usize = 8;
         if code == 0 {
             return Err(Failure::Misread);
@@ -233,7 +237,7 @@ impl Memory {
 }
 
 /// Words at offsets from an address, all of them within `N` bytes: at once where reading is dear, one by one where not.
-fn words<const N: usize>(at: usize, offsets: [usize; 4], reader: &Reader) -> Result<[usize; 4], Failure> {
+fn words<const N: usize>(at: usize, offsets: [usize; 4], reader: &mut Reader) -> Result<[usize; 4], Failure> {
     if let Reader::Plain = reader {
         // SAFETY: whoever chose to read plainly knows that the whole object is there.
         return Ok(offsets.map(|offset| unsafe { word(at + offset) }));

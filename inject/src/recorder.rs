@@ -12,6 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::call::Row;
 use crate::modules::{self, Loaded, Module};
 use crate::output::Output;
+use crate::own_pipe;
 use crate::python::{Absent, Frames};
 use crate::python_table::Spot;
 use crate::settings::Settings;
@@ -92,6 +93,7 @@ fn make() -> &'static Recorder {
 pub(crate) fn forget() {
     IS_FORKED.store(true, Ordering::Relaxed);
     CURRENT.store(null_mut(), Ordering::Release);
+    own_pipe::forget();
 }
 
 /// Ends the recording of this process: everything is written, then the trailer. Later calls are not recorded.
