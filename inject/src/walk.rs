@@ -210,6 +210,15 @@ fn stack_end(sp: u64) -> Option<u64> {
     (start..end).contains(&sp).then_some(end)
 }
 
+/// Whether so many bytes at an address are part of the calling thread's stack, above the frames that are running: they
+/// are there for as long as those.
+pub(crate) fn is_on_own_stack(at: usize, bytes: usize) -> bool {
+    let here = 0u8;
+    let sp = &raw const here as u64;
+    let behind = (at as u64).checked_add(bytes as u64);
+    at as u64 > sp && behind.is_some_and(|behind| stack_end(sp).is_some_and(|end| behind <= end))
+}
+
 fn stack() -> Option<(u64, u64)> {
     let (mut start, mut bytes) = (std::ptr::null_mut(), 0);
     let mut attributes = MaybeUninit::uninit();
