@@ -42,10 +42,7 @@ impl Hook {
     /// Makes it the way that is in use.
     pub(crate) fn install(self) {
         HAS_CUPTI.store(matches!(self, Self::Cupti { .. }), Ordering::Release);
-        (*HOOK.lock().unwrap_or_else(PoisonError::into_inner)).clone_from(&self);
-        if let Some(recorder) = current() {
-            recorder.set_hook(self);
-        }
+        *HOOK.lock().unwrap_or_else(PoisonError::into_inner) = self;
     }
 
     /// Its name in the file.

@@ -15,19 +15,29 @@ mod call;
 mod cupti;
 mod find;
 mod hook;
+mod memo;
 mod modules;
 mod native_table;
+mod nvml;
 mod output;
+mod own_memory;
+mod own_pipe;
 mod params;
+mod process;
 mod python;
+mod python_api;
+mod python_layout;
 mod python_memory;
 mod python_table;
+mod readings;
 mod recorder;
 mod settings;
 mod thread;
 mod unwind;
+mod waiting;
 mod walk;
 mod wire;
+mod writer;
 
 // The packing of values, columns and costs is the analyzer's: the same files, so that both cannot differ.
 #[path = "../../src/format/budget.rs"]

@@ -11,10 +11,10 @@ use std::time::UNIX_EPOCH;
 
 use crate::budget;
 use crate::call::Row;
-use crate::hook::Hook;
-use crate::packer::MapPacker;
-use crate::recorder::Batch;
+use crate::process::{self, Facts};
+use crate::readings;
 use crate::settings::with_pid;
+use crate::waiting::Batch;
 use crate::wire::{Chunk, Framer, Kind, MAGIC};
 
 /// Rows in a chunk.
@@ -25,7 +25,7 @@ const ROW: u64 = 128;
 const TICK_US: i64 = 20_000;
 /// Major and minor version of the format.
 const VERSION: (u64, u64) = (1, 4);
-const WRITER: &str = concat!("memlab-inject ", env!("CARGO_PKG_VERSION"));
+pub(crate) const WRITER: &str = concat!("memlab-inject ", env!("CARGO_PKG_VERSION"));
 
 /// See the module's text.
 pub(crate) struct Output {
@@ -33,9 +33,9 @@ pub(crate) struct Output {
     pid: i32,
     is_forked: bool,
     since_us: i64,
-    hook: Hook,
-    /// Whether the file says so already.
-    hook_is_written: bool,
+    facts: Facts,
+    /// Whether the file says them already.
+    facts_are_written: bool,
     state: State,
     framer: Framer,
     chunks: u64,
@@ -59,8 +59,8 @@ impl Output {
             pid,
             is_forked,
             since_us,
-            hook: Hook::current(),
-            hook_is_written: false,
+            facts: Facts::default(),
+            facts_are_written: false,
             state: State::Waiting,
             framer: Framer::default(),
             chunks: 0,
@@ -74,9 +74,13 @@ impl Output {
         &self.path
     }
 
-    pub(crate) fn set_hook(&mut self, hook: Hook) {
-        self.hook = hook;
-        self.hook_is_written = false;
+    /// Has the file say what is known of the process, with the next chunk that is written: as soon as it says something
+    /// else than before, and counts at the end (`is_last`).
+    pub(crate) fn set_facts(&mut self, facts: Facts, is_last: bool) {
+        if facts != self.facts && (is_last || !facts.differ_in_counts_only(&self.facts)) {
+            self.facts = facts;
+            self.facts_are_written = false;
+        }
     }
 
     /// Writes a batch; a file that is closed takes nothing more.
@@ -92,6 +96,9 @@ impl Output {
             self.put(chunk)?;
             self.rows += rows.len() as u64;
         }
+        if !batch.samples.is_empty() {
+            self.put(readings::chunk(&batch.samples))?;
+        }
         if !batch.faults.is_empty() {
             self.is_clean = false;
             self.put(marks(&batch.faults))?;
@@ -104,6 +111,7 @@ impl Output {
     pub(crate) fn close(&mut self) -> io::Result<Option<u64>> {
         let is_open = matches!(self.state, State::Open(..));
         if is_open {
+            self.write_facts()?;
             let mut chunk = Chunk::new(Kind::Trailer);
             chunk.fact("clean").bool(self.is_clean);
             chunk.fact("chunks").uint(self.chunks);
@@ -126,12 +134,19 @@ impl Output {
             self.put(header)?;
         }
         let is_open = matches!(self.state, State::Open(..));
-        if is_open && !self.hook_is_written {
-            self.hook_is_written = true;
-            let process = self.process();
-            self.put(process)?;
+        if is_open {
+            self.write_facts()?;
         }
         Ok(is_open)
+    }
+
+    fn write_facts(&mut self) -> io::Result<()> {
+        if self.facts_are_written {
+            return Ok(());
+        }
+        self.facts_are_written = true;
+        let chunk = process::chunk(self.pid, self.is_forked, &self.facts);
+        self.put(chunk)
     }
 
     /// The name itself goes to the process that comes first; a file that is there belongs to another, unless it is
@@ -166,32 +181,6 @@ impl Output {
         *length += bytes.len() as u64;
         self.chunks += 1;
         Ok(())
-    }
-
-    fn process(&self) -> Chunk {
-        let mut chunk =
-            Chunk::with_cost(Kind::Process, 0, |_, bytes| budget::rows(bytes, budget::PLAIN_BYTE));
-        for (key, name) in [("rank", "RANK"), ("local_rank", "LOCAL_RANK"), ("world_size", "WORLD_SIZE")] {
-            if let Some(number) = std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok()) {
-                chunk.entry(key).uint(number.into());
-            }
-        }
-        chunk.entry("pid").uint(self.pid as u64);
-        chunk.entry("writer").text(WRITER);
-        let mut driver = MapPacker::default();
-        driver.key("hook").text(self.hook.name());
-        if let Hook::Cupti { library, version } = &self.hook {
-            driver.key("library").text(&library.to_string_lossy());
-            driver.uint("cupti_version", (*version).into());
-        }
-        if let Some(program) = std::env::current_exe().ok().as_deref().and_then(Path::file_name) {
-            driver.key("program").text(&program.to_string_lossy());
-        }
-        // SAFETY: takes and touches nothing.
-        driver.uint("parent", unsafe { libc::getppid() } as u64);
-        driver.key("forked").bool(self.is_forked);
-        chunk.entry("other").map(1).text("driver").raw(&driver.into_bytes());
-        chunk
     }
 }
 

@@ -1,118 +1,75 @@
 //! The Python frames of the calling thread, through the C API of an interpreter that is in the process.
 //!
-//! Owns finding that API and using it by its rules: on a thread that holds the interpreter, not while it ends,
-//! every reference given back, a pending exception left as it was. A thread that has let go of it is `python_memory`'s.
-//! Python 3.9 and newer.
+//! Owns using that API by its rules: on a thread that holds the interpreter, not while it ends,
+//! every reference given back, a pending exception left as it was. A thread that has let go of it is `python_memory`'s,
+//! and so is any other once that has proved to be right, for it is quicker. Python 3.9 and newer.
 
-use std::collections::BTreeMap;
-use std::ffi::{CStr, c_char, c_int, c_void};
-use std::mem::transmute_copy;
+use std::ffi::CStr;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::python_memory::{CodeLine, Memory, Texts, characters};
+use crate::own_memory;
+use crate::python_api::{self, Api, Object, api};
+use crate::python_memory::{Failure, Memory, Texts, Trust, Walked, characters};
 use crate::python_table::{Meaning, Spot};
 
 /// Most frames that are taken.
 const MAX_FRAMES: usize = 128;
 
-type Object = *mut c_void;
+/// Whether the system refused to read frames.
+static IS_REFUSED: AtomicBool = AtomicBool::new(false);
+/// How frames are read without the interpreter, or why they cannot be, once that was asked for.
+static MEMORY: OnceLock<Result<Memory, String>> = OnceLock::new();
 
-/// Functions of the C API, by their own names.
-struct Api {
-    is_initialized: unsafe extern "C" fn() -> c_int,
-    is_finalizing: unsafe extern "C" fn() -> c_int,
-    holds_interpreter: unsafe extern "C" fn() -> c_int,
-    this_thread: unsafe extern "C" fn() -> Object,
-    current_thread: unsafe extern "C" fn() -> Object,
-    frame: unsafe extern "C" fn() -> Object,
-    back: unsafe extern "C" fn(Object) -> Object,
-    code: unsafe extern "C" fn(Object) -> Object,
-    frame_line: unsafe extern "C" fn(Object) -> c_int,
-    code_line: CodeLine,
-    /// Since 3.11.
-    last_instruction: Option<unsafe extern "C" fn(Object) -> c_int>,
-    attribute: unsafe extern "C" fn(Object, *const c_char) -> Object,
-    text: unsafe extern "C" fn(Object, *mut isize) -> *const c_char,
-    forget: unsafe extern "C" fn(Object),
-    fetch: unsafe extern "C" fn(*mut Object, *mut Object, *mut Object),
-    restore: unsafe extern "C" fn(Object, Object, Object),
-    /// Since 3.10: frames and strings made here must not start a collection, whose finalizers run Python.
-    collector: Option<(unsafe extern "C" fn() -> c_int, unsafe extern "C" fn() -> c_int)>,
-    length: unsafe extern "C" fn(Object) -> isize,
-    character: unsafe extern "C" fn(Object, isize) -> u32,
-    version: unsafe extern "C" fn() -> *const c_char,
-    /// Address of `PyCode_Type`.
-    code_type: usize,
-    /// How frames are read without the interpreter, once that was asked for.
-    memory: OnceLock<Option<Memory>>,
-}
-
-static API: OnceLock<Api> = OnceLock::new();
-/// Files that had been loaded when the API was last looked for in vain.
-static LOOKED_AT: AtomicU64 = AtomicU64::new(u64::MAX);
-
-/// The API, if an interpreter is in the process. `loaded` is the linker's count of loaded files.
-fn api(loaded: u64) -> Option<&'static Api> {
-    if API.get().is_none() && LOOKED_AT.swap(loaded, Ordering::Relaxed) != loaded {
-        // SAFETY: each function is given the type that Python's headers give it.
-        if let Some(found) = unsafe { find() } {
-            _ = API.set(found);
-        }
-    }
-    API.get()
-}
-
-unsafe fn symbol<T: Copy>(names: &[&CStr]) -> Option<T> {
-    names.iter().find_map(|name| {
-        // SAFETY: a terminated name.
-        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-        // SAFETY: `T` is a function pointer or an address, as the only callers are in `find`.
-        (!found.is_null()).then(|| unsafe { transmute_copy(&found) })
+/// How Python's frames are found, in the words of docs/trace-format.md; `None` while no interpreter was met.
+pub(crate) fn how() -> Option<String> {
+    let Some(api) = python_api::found() else {
+        let lacks = |name: &CStr| format!("not possible: the interpreter has no {}", name.to_string_lossy());
+        return python_api::missing().map(lacks);
+    };
+    let version = || {
+        // SAFETY: a text that stays.
+        let text = unsafe { CStr::from_ptr((api.version)()) }.to_string_lossy();
+        text.split(' ').next().unwrap_or_default().to_owned()
+    };
+    Some(match MEMORY.get() {
+        None => "api".to_owned(),
+        Some(Err(reason)) => format!("api; not where the interpreter is let go: {reason} ({})", version()),
+        Some(Ok(memory)) => match memory.trust() {
+            Trust::Wrong => {
+                format!("api; not where the interpreter is let go: frames lie elsewhere ({})", version())
+            }
+            _ if IS_REFUSED.load(Ordering::Relaxed) => {
+                "api; not where the interpreter is let go: the system refuses to read memory".to_owned()
+            }
+            Trust::Right => own_memory::way().unwrap_or("memory").to_owned(),
+            Trust::Unseen => "api".to_owned(),
+        },
     })
 }
 
-unsafe fn find() -> Option<Api> {
-    // SAFETY: see `api`.
-    unsafe {
-        let disable = symbol(&[c"PyGC_Disable"]);
-        let enable = symbol(&[c"PyGC_Enable"]);
-        Some(Api {
-            is_initialized: symbol(&[c"Py_IsInitialized"])?,
-            is_finalizing: symbol(&[c"Py_IsFinalizing", c"_Py_IsFinalizing"])?,
-            holds_interpreter: symbol(&[c"PyGILState_Check"])?,
-            this_thread: symbol(&[c"PyGILState_GetThisThreadState"])?,
-            current_thread: symbol(&[c"PyThreadState_GetUnchecked", c"_PyThreadState_UncheckedGet"])?,
-            frame: symbol(&[c"PyEval_GetFrame"])?,
-            back: symbol(&[c"PyFrame_GetBack"])?,
-            code: symbol(&[c"PyFrame_GetCode"])?,
-            frame_line: symbol(&[c"PyFrame_GetLineNumber"])?,
-            code_line: symbol(&[c"PyCode_Addr2Line"])?,
-            last_instruction: symbol(&[c"PyFrame_GetLasti"]),
-            attribute: symbol(&[c"PyObject_GetAttrString"])?,
-            text: symbol(&[c"PyUnicode_AsUTF8AndSize"])?,
-            forget: symbol(&[c"Py_DecRef"])?,
-            fetch: symbol(&[c"PyErr_Fetch"])?,
-            restore: symbol(&[c"PyErr_Restore"])?,
-            collector: disable.zip(enable),
-            length: symbol(&[c"PyUnicode_GetLength"])?,
-            character: symbol(&[c"PyUnicode_ReadChar"])?,
-            version: symbol(&[c"Py_GetVersion"])?,
-            code_type: symbol(&[c"PyCode_Type"])?,
-            memory: OnceLock::new(),
-        })
-    }
+/// Why a call has no Python frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Absent {
+    /// The thread runs no Python, or the interpreter is ending.
+    NoPython,
+    /// There are frames, and they cannot be read.
+    Unreadable,
 }
 
 /// The frames of this thread while it runs or waits in here. Give them back with [`Frames::release`].
 pub(crate) struct Frames {
     api: &'static Api,
     spots: Vec<Spot>,
-    /// Whether this thread holds the interpreter.
-    is_held: bool,
-    /// What spots mean that were read from memory.
-    texts: BTreeMap<Spot, Texts>,
+    /// What spots mean that were read from memory, as many.
+    texts: Vec<Texts>,
+    /// Where they were asked of the interpreter: what is to be set right again.
+    borrowed: Option<Borrowed>,
+}
+
+/// What is changed while the interpreter is used.
+struct Borrowed {
     /// A collection is let happen again on release.
     collects: bool,
     /// The exception that was pending.
@@ -120,41 +77,56 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// Walks the frames; `None` where this thread runs no Python. `loaded` is the linker's count of loaded files;
-    /// `is_main`: this is the process's first thread.
-    pub(crate) fn here(loaded: u64, is_main: bool) -> Option<Self> {
-        let api = api(loaded)?;
+    /// Walks the frames. `loaded` is the linker's count of loaded files; `is_main`: this is the process's first thread.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub(crate) fn here(loaded: u64, is_main: bool) -> Result<Self, Absent> {
+        let api = api(loaded).ok_or(Absent::NoPython)?;
         // SAFETY: all calls are allowed to a thread that holds an initialized interpreter, and the first ones to any.
         unsafe {
             if (api.is_initialized)() == 0 || (api.is_finalizing)() != 0 {
-                return None;
+                return Err(Absent::NoPython);
             }
             let own = (api.this_thread)();
-            // `PyGILState_Check` says yes to everybody once there are sub-interpreters.
-            if own.is_null() || own != (api.current_thread)() || (api.holds_interpreter)() == 0 {
-                return Self::from_memory(api, own, is_main);
+            if own.is_null() {
+                return Err(Absent::NoPython);
             }
+            // `PyGILState_Check` says yes to everybody once there are sub-interpreters.
+            let is_held = own == (api.current_thread)() && (api.holds_interpreter)() != 0;
+            let memory = MEMORY.get_or_init(|| {
+                Memory::new(&CStr::from_ptr((api.version)()).to_string_lossy(), api.code_type)
+            });
+            let memory = memory.as_ref().ok();
+            if is_held && memory.is_none_or(|memory| memory.trust() != Trust::Right) {
+                let frames = Self::from_interpreter(api);
+                if let Some(memory) = memory {
+                    memory.prove(own as usize, &frames.spots, MAX_FRAMES);
+                }
+                return Ok(frames);
+            }
+            match memory.ok_or(Absent::Unreadable)?.walk(own as usize, MAX_FRAMES, is_held || is_main) {
+                Ok(Walked { spots, texts }) => Ok(Self { api, spots, texts, borrowed: None }),
+                Err(failure) => {
+                    IS_REFUSED.fetch_or(failure == Failure::Refused, Ordering::Relaxed);
+                    Err(Absent::Unreadable)
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// This thread holds the interpreter.
+    unsafe fn from_interpreter(api: &'static Api) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
             let collects = api.collector.is_some_and(|(disable, _)| disable() != 0);
             let mut pending = [null_mut(); 3];
             let [kind, value, trace] = &mut pending;
             (api.fetch)(kind, value, trace);
-            Some(Self { api, spots: walk(api), is_held: true, texts: BTreeMap::new(), collects, pending })
+            let borrowed = Some(Borrowed { collects, pending });
+            Self { api, spots: walk(api), texts: Vec::new(), borrowed }
         }
-    }
-
-    /// The frames of a thread that has let go of the interpreter.
-    unsafe fn from_memory(api: &'static Api, own: Object, is_main: bool) -> Option<Self> {
-        if own.is_null() {
-            return None;
-        }
-        // SAFETY: the interpreter is initialized, and its version a text that stays.
-        let memory = api.memory.get_or_init(|| unsafe {
-            Memory::new(&CStr::from_ptr((api.version)()).to_string_lossy(), api.code_type)
-        });
-        let found = memory.as_ref()?.walk(own as usize, MAX_FRAMES, is_main)?;
-        let spots = found.iter().map(|(spot, _)| *spot).collect();
-        let texts = found.into_iter().collect();
-        Some(Self { api, spots, is_held: false, texts, collects: false, pending: [null_mut(); 3] })
     }
 
     /// Where the frames are, innermost first.
@@ -162,10 +134,11 @@ impl Frames {
         &self.spots
     }
 
-    /// What a spot of these frames means.
-    pub(crate) fn meaning(&self, spot: Spot) -> Meaning {
+    /// What a spot of these frames means, by its place among them.
+    pub(crate) fn meaning(&self, at: usize) -> Meaning {
+        let spot = self.spots[at];
         let code = spot.0 as Object;
-        if let Some(texts) = self.texts.get(&spot) {
+        if let Some(texts) = self.texts.get(at) {
             // SAFETY: the frame, its code object and the texts stay while this thread is here; nothing is written.
             return unsafe {
                 let text = |text| characters(text as Object, self.api.length, self.api.character);
@@ -206,9 +179,7 @@ impl Frames {
 
     /// Gives everything back but the code objects of `kept`, one reference each.
     pub(crate) fn release(self, kept: &[Spot]) {
-        if !self.is_held {
-            return;
-        }
+        let Some(borrowed) = self.borrowed else { return };
         let mut kept = kept.to_vec();
         // SAFETY: the interpreter is held; each spot owns a reference to its code.
         unsafe {
@@ -220,8 +191,9 @@ impl Frames {
                 }
             }
             // Replaces what a failed look-up may have left.
-            (self.api.restore)(self.pending[0], self.pending[1], self.pending[2]);
-            if let Some((_, enable)) = self.api.collector.filter(|_| self.collects) {
+            let [kind, value, trace] = borrowed.pending;
+            (self.api.restore)(kind, value, trace);
+            if let Some((_, enable)) = self.api.collector.filter(|_| borrowed.collects) {
                 enable();
             }
         }

@@ -2,52 +2,19 @@
 //!
 //! Such a thread may call nothing of the interpreter that counts references or allocates, and must not wait for it. But
 //! its own frames stand still while it is here, and what they hold stays alive: they are read from memory. Owns the
-//! layout of frames in CPython 3.9 to 3.13. No layout is trusted unseen: a walk that does not meet code objects alone
+//! walk, and what is believed of a layout. No layout is trusted unseen: a walk that does not meet code objects alone
 //! ends all such reading. Until a first walk was right, and on threads that a dying interpreter may take apart, memory
-//! is read by the system, which answers where a plain read would crash.
+//! is read with care (`own_memory`). Where a thread holds the interpreter, this is the quicker way.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustc_hash::FxHasher;
 
+use crate::own_memory::{Reader, Unread};
+use crate::python_layout::{Layout, OWNED_BY_C, Position, layout, member, word};
 use crate::python_table::Spot;
-
-/// Where the frames of a thread begin and how they hang together; offsets in bytes.
-#[derive(Clone, Copy, Debug)]
-struct Layout {
-    /// In the thread's state: the frame, or what points to it at `within`.
-    first: usize,
-    within: Option<usize>,
-    code: usize,
-    previous: usize,
-    position: Position,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Position {
-    /// An index: where, and how many bytes a step is.
-    Index(usize, i32),
-    /// A pointer into the code, which begins behind the code object's fixed part; and where the owner is said.
-    Pointer(usize, usize),
-}
-
-/// Owner of a frame that stands for none of Python's.
-const OWNED_BY_C: u8 = 3;
-
-fn layout(minor: u32) -> Option<Layout> {
-    use Position::{Index, Pointer};
-    let (first, within, code, previous, position) = match minor {
-        9 => (24, None, 32, 24, Index(104, 1)),
-        10 => (24, None, 32, 24, Index(96, 2)),
-        11 => (56, Some(8), 32, 48, Pointer(56, 69)),
-        12 => (56, Some(0), 0, 8, Pointer(56, 70)),
-        13 => (72, None, 0, 8, Pointer(56, 70)),
-        _ => return None,
-    };
-    Some(Layout { first, within, code, previous, position })
-}
 
 /// Most bytes of a frame that are read, and how many where it lies on the interpreter's own stack: what follows may
 /// not be mapped.
@@ -66,13 +33,47 @@ pub(crate) struct Memory {
     file: usize,
     name: usize,
     first_line: usize,
-    /// [`UNSEEN`], [`RIGHT`] or [`WRONG`].
+    /// A [`Trust`].
     trust: AtomicU8,
 }
 
-const UNSEEN: u8 = 0;
-const RIGHT: u8 = 1;
-const WRONG: u8 = 2;
+/// What is known of a layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Trust {
+    /// Nothing was walked yet.
+    Unseen = 0,
+    /// A walk met nothing but code objects.
+    Right = 1,
+    /// A walk met something else.
+    Wrong = 2,
+}
+
+/// Why a walk gave nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The system refuses to read.
+    Refused,
+    /// There is no frame where one should be.
+    Misread,
+}
+
+impl From<Unread> for Failure {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::Nothing => Self::Misread,
+            Unread::Refused => Self::Refused,
+        }
+    }
+}
+
+/// Frames, innermost first, and their texts.
+#[derive(Debug, Default)]
+pub(crate) struct Walked {
+    pub(crate) spots: Vec<Spot>,
+    /// As long as `spots`.
+    pub(crate) texts: Vec<Texts>,
+}
 
 /// The parts of a code object that its meaning comes from: addresses of the texts.
 #[derive(Clone, Copy, Debug)]
@@ -82,149 +83,171 @@ pub(crate) struct Texts {
 }
 
 impl Memory {
-    /// What holds for the interpreter of this `version` (as `Py_GetVersion` gives it), or `None` if it is not known.
+    /// What holds for the interpreter of this `version` (as `Py_GetVersion` gives it).
+    ///
+    /// # Errors
+    /// A sentence fragment, where nothing is known of it.
     ///
     /// # Safety
     /// `code_type` is the address of `PyCode_Type`, of an interpreter that is initialized.
-    pub(crate) unsafe fn new(version: &str, code_type: usize) -> Option<Self> {
-        let minor = version.strip_prefix("3.")?.split(|letter: char| !letter.is_ascii_digit()).next()?;
+    pub(crate) unsafe fn new(version: &str, code_type: usize) -> Result<Self, String> {
         if version.contains("free-threading") {
-            return None;
+            return Err("a free-threaded interpreter".to_owned());
         }
-        let layout = layout(minor.parse().ok()?)?;
+        let minor = version.strip_prefix("3.").and_then(|rest| {
+            rest.split(|letter: char| !letter.is_ascii_digit()).next().and_then(|minor| minor.parse().ok())
+        });
+        let layout = minor.and_then(layout).ok_or("frames of this version are not known")?;
         // SAFETY: fields of a type object, whose offsets are part of the stable layout.
         unsafe {
             const BASIC_SIZE: usize = 32;
-            let member = |name| member(code_type, name);
-            Some(Self {
+            let member = |name| {
+                let offset = member(code_type, name).filter(|offset| *offset <= CODE_BYTES - 8);
+                offset.ok_or("code objects of this interpreter are not known")
+            };
+            Ok(Self {
                 layout,
                 code_type,
                 code_size: word(code_type + BASIC_SIZE),
-                file: member(c"co_filename").filter(|offset| *offset <= CODE_BYTES - 8)?,
-                name: member(c"co_name").filter(|offset| *offset <= CODE_BYTES - 8)?,
-                first_line: member(c"co_firstlineno").filter(|offset| *offset <= CODE_BYTES - 8)?,
-                trust: AtomicU8::new(UNSEEN),
+                file: member(c"co_filename")?,
+                name: member(c"co_name")?,
+                first_line: member(c"co_firstlineno")?,
+                trust: AtomicU8::new(Trust::Unseen as u8),
             })
         }
     }
 
-    /// Spots of the frames of this thread, whose state is at `thread`; at most `most`. `is_main`: the thread is the one
-    /// that ends the interpreter, so its frames cannot go while it is here.
-    pub(crate) fn walk(&self, thread: usize, most: usize, is_main: bool) -> Option<Vec<(Spot, Texts)>> {
-        let trust = self.trust.load(Ordering::Relaxed);
-        if trust == WRONG {
-            return None;
+    pub(crate) fn trust(&self) -> Trust {
+        match self.trust.load(Ordering::Relaxed) {
+            0 => Trust::Unseen,
+            1 => Trust::Right,
+            _ => Trust::Wrong,
         }
-        let is_plain = trust == RIGHT && is_main;
-        let found = self.frames(thread, most, is_plain);
-        if trust == UNSEEN {
+    }
+
+    /// The frames of this thread, whose state is at `thread`; at most `most`. `stays`: they cannot go while this runs,
+    /// since the thread holds the interpreter, or is the one that ends it.
+    pub(crate) fn walk(&self, thread: usize, most: usize, stays: bool) -> Result<Walked, Failure> {
+        let trust = self.trust();
+        let found = match trust {
+            Trust::Wrong => return Err(Failure::Misread),
+            Trust::Right if stays => self.frames(thread, most, &mut Reader::Plain),
+            _ => match self.with_care(thread, most) {
+                // It was not refused the last time: then there is another way, if there is one.
+                Err(Failure::Refused) => self.with_care(thread, most),
+                other => other,
+            },
+        };
+        if trust == Trust::Unseen {
             match &found {
                 // An empty stack proves nothing.
-                Some(frames) if frames.is_empty() => {}
-                Some(_) => self.trust.store(RIGHT, Ordering::Relaxed),
-                None => self.trust.store(WRONG, Ordering::Relaxed),
+                Ok(walked) if walked.spots.is_empty() => {}
+                Ok(_) => self.trust.store(Trust::Right as u8, Ordering::Relaxed),
+                Err(Failure::Misread) => self.trust.store(Trust::Wrong as u8, Ordering::Relaxed),
+                Err(Failure::Refused) => {}
             }
         }
         found
     }
 
-    fn frames(&self, thread: usize, most: usize, is_plain: bool) -> Option<Vec<(Spot, Texts)>> {
-        let layout = &self.layout;
-        let mut frame = usize::from_ne_bytes(read(thread + layout.first, is_plain)?);
-        if let Some(within) = layout.within.filter(|_| frame != 0) {
-            frame = usize::from_ne_bytes(read(frame + within, is_plain)?);
+    /// Holds a walk against `known`, the spots that the interpreter itself gives for the same frames, which say of each
+    /// what code it runs.
+    pub(crate) fn prove(&self, thread: usize, known: &[Spot], most: usize) {
+        if self.trust() != Trust::Unseen || known.is_empty() {
+            return;
         }
-        let mut spots = Vec::with_capacity(32);
-        while frame != 0 && spots.len() < most {
-            let mut bytes = [0; FRAME_BYTES];
-            let is_python = match layout.position {
-                Position::Index(..) => {
-                    bytes = read(frame, is_plain)?;
-                    true
-                }
-                Position::Pointer(_, owner) => {
-                    bytes[..STACK_FRAME_BYTES].copy_from_slice(&read::<STACK_FRAME_BYTES>(frame, is_plain)?);
-                    bytes[owner] < OWNED_BY_C
-                }
-            };
-            if is_python {
-                spots.push(self.spot(&bytes, is_plain)?);
+        match self.with_care(thread, most) {
+            Ok(walked) if walked.spots.iter().map(|spot| spot.0).eq(known.iter().map(|spot| spot.0)) => {
+                self.trust.store(Trust::Right as u8, Ordering::Relaxed);
             }
-            frame = word_in(&bytes, layout.previous);
+            Err(Failure::Misread) => self.trust.store(Trust::Wrong as u8, Ordering::Relaxed),
+            // Frames that are being set up are in one list and not in the other: the next call tells.
+            Ok(_) | Err(Failure::Refused) => {}
         }
-        Some(spots)
     }
 
-    fn spot(&self, frame: &[u8; FRAME_BYTES], is_plain: bool) -> Option<(Spot, Texts)> {
+    fn with_care(&self, thread: usize, most: usize) -> Result<Walked, Failure> {
+        let mut reader = Reader::careful(thread).ok_or(Failure::Refused)?;
+        let found = self.frames(thread, most, &mut reader);
+        if found.is_ok() {
+            reader.keep(thread);
+        }
+        found
+    }
+
+    fn frames(&self, thread: usize, most: usize, reader: &mut Reader) -> Result<Walked, Failure> {
+        let layout = &self.layout;
+        let mut frame = usize::from_ne_bytes(reader.bytes(thread + layout.first)?);
+        if let Some(within) = layout.within.filter(|_| frame != 0) {
+            frame = usize::from_ne_bytes(reader.bytes(frame + within)?);
+        }
+        let mut walked = Walked { spots: Vec::with_capacity(32), texts: Vec::with_capacity(32) };
+        // Frames of C are steps, too: a wrong layout may lead in a circle.
+        for _ in 0..2 * most {
+            if frame == 0 || walked.spots.len() == most {
+                break;
+            }
+            let [code, previous, position, owner] = match layout.position {
+                Position::Index(at, _) => {
+                    words::<FRAME_BYTES>(frame, [layout.code, layout.previous, at, at], reader)?
+                }
+                Position::Pointer(at, owner) => {
+                    // The word that ends with the owner, which may be the last that is there.
+                    let fields = [layout.code, layout.previous, at, owner & !7];
+                    words::<STACK_FRAME_BYTES>(frame, fields, reader)?
+                }
+            };
+            let is_python = match layout.position {
+                Position::Index(..) => true,
+                Position::Pointer(_, at) => owner.to_ne_bytes()[at & 7] < OWNED_BY_C,
+            };
+            if is_python {
+                let (spot, texts) = self.spot(code, position, reader)?;
+                walked.spots.push(spot);
+                walked.texts.push(texts);
+            }
+            frame = previous;
+        }
+        Ok(walked)
+    }
+
+    /// Of a frame that runs `code`; `position` as it stands in the frame.
+    fn spot(&self, code: usize, position: usize, reader: &mut Reader) -> Result<(Spot, Texts), Failure> {
         const TYPE: usize = 8;
-        let code = word_in(frame, self.layout.code);
-        let bytes: [u8; CODE_BYTES] = if code == 0 { return None } else { read(code, is_plain)? };
-        if word_in(&bytes, TYPE) != self.code_type {
-            return None;
+        if code == 0 {
+            return Err(Failure::Misread);
+        }
+        let fields = [TYPE, self.file, self.name, self.first_line];
+        let [kind, file, name, first_line] = words::<CODE_BYTES>(code, fields, reader)?;
+        if kind != self.code_type {
+            return Err(Failure::Misread);
         }
         let position = match self.layout.position {
-            Position::Index(at, step) => (word_in(frame, at) as i32).saturating_mul(step),
-            Position::Pointer(at, _) => {
-                i32::try_from(word_in(frame, at).wrapping_sub(code + self.code_size) as isize).ok()?
+            Position::Index(_, step) => (position as i32).saturating_mul(step),
+            Position::Pointer(..) => {
+                let within = position.wrapping_sub(code + self.code_size) as isize;
+                i32::try_from(within).map_err(|_| Failure::Misread)?
             }
         };
-        let texts = Texts { file: word_in(&bytes, self.file), name: word_in(&bytes, self.name) };
         // Nothing keeps this code object alive for longer: another one at its address must not be taken for it.
         let mut stamp = FxHasher::default();
-        (texts.file, texts.name, word_in(&bytes, self.first_line) as u32).hash(&mut stamp);
-        Some(((code, position, stamp.finish() | 1), texts))
+        (file, name, first_line as u32).hash(&mut stamp);
+        Ok(((code, position, stamp.finish() | 1), Texts { file, name }))
     }
+}
+
+/// Words at offsets from an address, all of them within `N` bytes: at once where reading is dear, one by one where not.
+fn words<const N: usize>(at: usize, offsets: [usize; 4], reader: &mut Reader) -> Result<[usize; 4], Failure> {
+    if let Reader::Plain = reader {
+        // SAFETY: whoever chose to read plainly knows that the whole object is there.
+        return Ok(offsets.map(|offset| unsafe { word(at + offset) }));
+    }
+    let bytes: [u8; N] = reader.bytes(at)?;
+    Ok(offsets.map(|offset| word_in(&bytes, offset)))
 }
 
 fn word_in(bytes: &[u8], at: usize) -> usize {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |word| usize::from_ne_bytes(*word))
-}
-
-/// # Safety
-/// A word lies there.
-unsafe fn word(at: usize) -> usize {
-    // SAFETY: the caller's promise.
-    unsafe { (at as *const usize).read_unaligned() }
-}
-
-/// Offset of a member that a type declares.
-///
-/// # Safety
-/// `class` is the address of a type object.
-unsafe fn member(class: usize, name: &CStr) -> Option<usize> {
-    /// `tp_members` in a type; name and offset in a `PyMemberDef`, and its length.
-    const MEMBERS: usize = 240;
-    const OFFSET: usize = 16;
-    const LENGTH: usize = 40;
-    // SAFETY: a list of definitions that ends with an empty name.
-    unsafe {
-        let mut at = word(class + MEMBERS);
-        for _ in 0..64 {
-            let own = if at == 0 { 0 } else { word(at) };
-            if own == 0 {
-                return None;
-            }
-            if CStr::from_ptr(own as *const c_char) == name {
-                return Some(word(at + OFFSET));
-            }
-            at += LENGTH;
-        }
-        None
-    }
-}
-
-/// Bytes at an address: as they are, or through the system, which gives nothing where there is nothing.
-fn read<const N: usize>(at: usize, is_plain: bool) -> Option<[u8; N]> {
-    if is_plain {
-        // SAFETY: a frame or a code object of this thread, which stay while it is here.
-        return Some(unsafe { (at as *const [u8; N]).read_unaligned() });
-    }
-    let mut bytes = [0; N];
-    let to = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: N };
-    let from = libc::iovec { iov_base: at as *mut c_void, iov_len: N };
-    // SAFETY: the local side is the array above; the system checks the other.
-    let count = unsafe { libc::process_vm_readv(libc::getpid(), &raw const to, 1, &raw const from, 1, 0) };
-    (count == N as isize).then_some(bytes)
 }
 
 /// The characters of a text, by functions that only read.
@@ -249,23 +272,3 @@ pub(crate) unsafe fn characters(
 
 /// Type of a function that gives the line of a position in a code object.
 pub(crate) type CodeLine = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_not_mapped_is_not_read() {
-        let there = 7usize;
-        let at = &raw const there as usize;
-        assert_eq!(read::<8>(at, false), Some(7usize.to_ne_bytes()));
-        assert_eq!(read::<8>(at, true), Some(7usize.to_ne_bytes()));
-        assert_eq!(read::<8>(16, false), None);
-    }
-
-    #[test]
-    fn unknown_versions_are_left_alone() {
-        assert!(layout(8).is_none() && layout(99).is_none());
-        assert!((9..=13).all(|minor| layout(minor).is_some()));
-    }
-}

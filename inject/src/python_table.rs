@@ -9,6 +9,9 @@ use rustc_hash::FxHashMap;
 use crate::budget;
 use crate::wire::{Chunk, Kind};
 
+/// Stacks that are known by spots, at most: they take memory of the recorded program.
+const MAX_KNOWN: usize = 1 << 14;
+
 /// Where a frame is: address of its code object, the position in it, and 0, or a stamp of what the object says where
 /// nothing keeps it alive.
 pub(crate) type Spot = (usize, i32, u64);
@@ -28,6 +31,7 @@ pub(crate) struct PythonTable {
     strings: FxHashMap<String, u32>,
     frames: FxHashMap<(u32, u32, u64), u32>,
     stacks: FxHashMap<Box<[u32]>, u32>,
+    by_spots: FxHashMap<Box<[Spot]>, u32>,
     fresh_strings: Vec<String>,
     fresh_frames: Vec<(u32, u32, u64)>,
     fresh_stacks: Vec<Box<[u32]>>,
@@ -54,6 +58,11 @@ impl PythonTable {
         true
     }
 
+    /// Id of the stack of these spots, if it was asked for before.
+    pub(crate) fn known(&self, spots: &[Spot]) -> Option<u32> {
+        self.by_spots.get(spots).copied()
+    }
+
     /// Id of the stack of these spots, innermost first, all of which are known.
     pub(crate) fn stack(&mut self, spots: &[Spot]) -> u32 {
         let frames: Box<[u32]> = spots.iter().filter_map(|spot| self.spots.get(spot).copied()).collect();
@@ -61,10 +70,15 @@ impl PythonTable {
             return 0;
         }
         let next = self.stacks.len() as u32 + 1;
-        *self.stacks.entry(frames).or_insert_with_key(|frames| {
+        let id = *self.stacks.entry(frames).or_insert_with_key(|frames| {
             self.fresh_stacks.push(frames.clone());
             next
-        })
+        });
+        if self.by_spots.len() >= MAX_KNOWN {
+            self.by_spots.clear();
+        }
+        self.by_spots.insert(spots.into(), id);
+        id
     }
 
     fn string(&mut self, text: String) -> u32 {
@@ -142,6 +156,7 @@ mod tests {
         assert_eq!(table.stack(&[(1, 2, 0)]), 1);
         assert_eq!(table.stack(&[(1, 4, 0)]), 1);
         assert_eq!(table.stack(&[(9, 9, 0)]), 0);
+        assert_eq!((table.known(&[(1, 4, 0)]), table.known(&[(9, 9, 0)])), (Some(1), None));
         assert_eq!(
             (table.fresh_strings.len(), table.fresh_frames.len(), table.fresh_stacks.len()),
             (2, 1, 1)

@@ -7,27 +7,23 @@
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::call::Row;
-use crate::hook::Hook;
 use crate::modules::{self, Loaded, Module};
-use crate::native_table::NativeTable;
 use crate::output::Output;
-use crate::python::Frames;
-use crate::python_table::{PythonTable, Spot};
+use crate::own_pipe;
+use crate::python::{Absent, Frames};
+use crate::python_table::Spot;
 use crate::settings::Settings;
 use crate::thread;
 use crate::unwind::Addresses;
+use crate::waiting::Waiting;
 use crate::walk::Walker;
-use crate::wire::Chunk;
+use crate::writer::ENOUGH_ROWS;
 
-/// Rows after which the writer begins.
-const ENOUGH_ROWS: usize = 2048;
 /// Rows after which the calling thread writes itself: the queue is bounded, and nothing is lost.
 const MOST_ROWS: usize = 16_384;
-/// How long a row waits for others.
-const WAIT: Duration = Duration::from_millis(200);
 
 static CURRENT: AtomicPtr<Recorder> = AtomicPtr::new(null_mut());
 /// Set for good when the recorder must not touch anything any more.
@@ -39,33 +35,21 @@ static IS_FORKED: AtomicBool = AtomicBool::new(false);
 /// The recorder of one process.
 pub(crate) struct Recorder {
     pub(crate) pid: i32,
-    settings: Settings,
-    order: AtomicU64,
+    pub(crate) settings: Settings,
+    pub(crate) order: AtomicU64,
     walker: Walker,
-    has_writer: AtomicBool,
-    waiting: Mutex<Waiting>,
-    wake: Condvar,
-    output: Mutex<Output>,
-}
-
-/// What is not in the file yet.
-#[derive(Default)]
-pub(crate) struct Waiting {
-    rows: Vec<Row>,
-    native: NativeTable,
-    python: PythonTable,
-    faults: Vec<(i64, String)>,
-}
-
-/// What goes to the file at once, in this order.
-pub(crate) struct Batch {
-    pub(crate) tables: Vec<Chunk>,
-    pub(crate) rows: Vec<Row>,
-    pub(crate) faults: Vec<(i64, String)>,
+    pub(crate) has_writer: AtomicBool,
+    /// Calls whose Python frames could not be read.
+    pub(crate) unread: AtomicU64,
+    pub(crate) waiting: Mutex<Waiting>,
+    pub(crate) wake: Condvar,
+    /// A reading is over.
+    pub(crate) has_read: Condvar,
+    pub(crate) output: Mutex<Output>,
 }
 
 /// Locks even if another thread panicked: what is waiting stays whole, rows are pushed last.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -82,6 +66,12 @@ pub(crate) fn current() -> Option<&'static Recorder> {
     let known = CURRENT.load(Ordering::Acquire);
     // SAFETY: what stands there was leaked, and is never freed.
     Some(unsafe { known.as_ref() }.unwrap_or_else(|| make()))
+}
+
+/// The same, if there is one already.
+pub(crate) fn made() -> Option<&'static Recorder> {
+    // SAFETY: see `current`.
+    unsafe { CURRENT.load(Ordering::Acquire).as_ref() }.filter(|_| !IS_OFF.load(Ordering::Relaxed))
 }
 
 fn make() -> &'static Recorder {
@@ -103,6 +93,7 @@ fn make() -> &'static Recorder {
 pub(crate) fn forget() {
     IS_FORKED.store(true, Ordering::Relaxed);
     CURRENT.store(null_mut(), Ordering::Release);
+    own_pipe::forget();
 }
 
 /// Ends the recording of this process: everything is written, then the trailer. Later calls are not recorded.
@@ -148,8 +139,10 @@ impl Recorder {
             order: AtomicU64::new(0),
             walker: Walker::default(),
             has_writer: AtomicBool::new(false),
+            unread: AtomicU64::new(0),
             waiting: Mutex::default(),
             wake: Condvar::new(),
+            has_read: Condvar::new(),
             output: Mutex::new(output),
         }
     }
@@ -173,8 +166,12 @@ impl Recorder {
             let python = if self.settings.python && !is_within {
                 Frames::here(generation.0, row.thread == self.pid as u32)
             } else {
-                None
+                Err(Absent::NoPython)
             };
+            if let Err(Absent::Unreadable) = python {
+                self.unread.fetch_add(1, Ordering::Relaxed);
+            }
+            let python = python.ok();
             let (waiting, kept) = self.push(row, generation, &native, python.as_ref());
             if let Some(frames) = python {
                 frames.release(&kept);
@@ -204,31 +201,31 @@ impl Recorder {
         }
         row.native = waiting.native.stack(native.as_slice());
         if let Some(frames) = python {
-            let unknown: Vec<Spot> =
-                frames.spots().iter().copied().filter(|spot| !waiting.python.knows(spot)).collect();
-            if !unknown.is_empty() {
+            let spots = frames.spots();
+            if let Some(known) = waiting.python.known(spots) {
+                row.python = known;
+            } else {
+                let unknown: Vec<usize> =
+                    (0..spots.len()).filter(|&at| !waiting.python.knows(&spots[at])).collect();
                 drop(waiting);
-                let meanings: Vec<_> = unknown.iter().map(|&spot| frames.meaning(spot)).collect();
+                let meanings: Vec<_> = unknown.iter().map(|&at| frames.meaning(at)).collect();
                 waiting = lock(&self.waiting);
-                let learned = unknown.into_iter().zip(meanings);
-                kept.extend(
-                    learned.filter_map(|(spot, meaning)| waiting.python.learn(spot, meaning).then_some(spot)),
-                );
+                for (at, meaning) in unknown.into_iter().zip(meanings) {
+                    if waiting.python.learn(spots[at], meaning) {
+                        kept.push(spots[at]);
+                    }
+                }
+                row.python = waiting.python.stack(spots);
             }
-            row.python = waiting.python.stack(frames.spots());
         }
+        let is_new = waiting.uses(&row);
         waiting.rows.push(row);
         let length = waiting.rows.len();
         drop(waiting);
-        if length == 1 || length == ENOUGH_ROWS {
+        if length == 1 || length == ENOUGH_ROWS || is_new {
             self.wake.notify_one();
         }
         (length, kept)
-    }
-
-    /// Has the file say how calls are seen.
-    pub(crate) fn set_hook(&self, hook: Hook) {
-        lock(&self.output).set_hook(hook);
     }
 
     /// Notes a fault, and writes it.
@@ -236,83 +233,10 @@ impl Recorder {
         lock(&self.waiting).faults.push((now_us(), text));
         self.write(false);
     }
-
-    /// At the first call: takes the file's name, before a forked child may, and starts the writer.
-    fn begin_writing(&self) {
-        if self.has_writer.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        self.write(false);
-        // SAFETY: recorders are never freed.
-        let recorder: &'static Self = unsafe { &*std::ptr::from_ref(self) };
-        if let Err(error) = without_signals(|| {
-            let builder = std::thread::Builder::new().name("memlab-driver".to_owned());
-            builder.spawn(move || recorder.write_on()).map(drop)
-        }) {
-            give_up(&format!("no thread for writing: {error}"));
-        }
-    }
-
-    /// The writer's thread.
-    fn write_on(&self) {
-        loop {
-            let waiting = lock(&self.waiting);
-            let some = self.wake.wait_while(waiting, |waiting| waiting.rows.is_empty());
-            let some = some.unwrap_or_else(PoisonError::into_inner);
-            let enough = self.wake.wait_timeout_while(some, WAIT, |waiting| waiting.rows.len() < ENOUGH_ROWS);
-            drop(enough.unwrap_or_else(PoisonError::into_inner));
-            self.write(false);
-        }
-    }
-
-    /// Writes what is waiting, and the trailer if this `is_last`.
-    fn write(&self, is_last: bool) {
-        let mut output = lock(&self.output);
-        let result = loop {
-            let batch = lock(&self.waiting).take();
-            let is_empty = batch.rows.is_empty() && batch.faults.is_empty();
-            let result = if is_empty { Ok(()) } else { output.write(batch) };
-            if is_empty || result.is_err() {
-                break result;
-            }
-        };
-        let result = if is_last { result.and_then(|()| output.close()) } else { result.map(|()| None) };
-        let path = output.path().display().to_string();
-        drop(output);
-        match result {
-            Ok(Some(1)) if self.settings.says => say(&format!("wrote {path}: 1 driver call")),
-            Ok(Some(calls)) if self.settings.says => say(&format!("wrote {path}: {calls} driver calls")),
-            Ok(_) => {}
-            Err(error) => give_up(&format!("cannot write {path}: {error}")),
-        }
-    }
-}
-
-impl Waiting {
-    fn take(&mut self) -> Batch {
-        Batch {
-            tables: self.native.drain().into_iter().chain(self.python.drain()).collect(),
-            rows: std::mem::take(&mut self.rows),
-            faults: std::mem::take(&mut self.faults),
-        }
-    }
 }
 
 /// Whether frames of this file are the recorder's doing and not the program's.
 fn is_ours(module: &Module) -> bool {
     let name = module.path.file_name().unwrap_or_default().to_string_lossy();
     ["libmemlab_inject.so", "libmemlab_preload.so", "libcupti.so"].iter().any(|ours| name.starts_with(ours))
-}
-
-/// Runs `spawn` so that the thread it makes gets none of the program's signals.
-fn without_signals<T>(spawn: impl FnOnce() -> T) -> T {
-    // SAFETY: both sets are written before they are read.
-    unsafe {
-        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        let result = spawn();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, null_mut());
-        result
-    }
 }

@@ -1,7 +1,7 @@
 //! The return addresses of the calling thread, quickly.
 //!
 //! Owns a walk that keeps the rule for every address it has met (`framehop`), which takes a fifth of the time of the
-//! system's unwinder. Where it cannot go on (a stack that is not the thread's own, code without tables) the system's
+//! system's unwinder, and goes only as far as the stack differs from the last one (`memo`). Where it cannot go on (a stack that is not the thread's own, code without tables) the system's
 //! unwinder does the walk.
 
 use std::cell::Cell;
@@ -9,15 +9,24 @@ use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use framehop::{
-    CacheNative, ExplicitModuleSectionInfo, MayAllocateDuringUnwind, Module, UnwindRegsNative, Unwinder as _,
-    UnwinderNative,
+    CacheNative, ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module, UnwindRegsNative,
+    Unwinder as _, UnwinderNative,
 };
 
+use crate::memo::{Memo, Next, Place};
 use crate::modules::{Loaded, UnwindTables};
 use crate::unwind::Addresses;
 
 type Unwinder = UnwinderNative<&'static [u8], MayAllocateDuringUnwind>;
-type Cache = CacheNative<MayAllocateDuringUnwind>;
+
+/// What one walk leaves for the next.
+#[derive(Default)]
+struct Cache {
+    /// Rules by addresses. Each holds one rule in each of some hundred places, which two frames of a deep stack easily
+    /// share; so addresses are spread over several.
+    rules: [CacheNative<MayAllocateDuringUnwind>; 4],
+    memo: Memo,
+}
 
 /// Walks stacks for all threads of a process.
 #[derive(Default)]
@@ -39,8 +48,11 @@ impl Walker {
     /// The calling thread's addresses, innermost first; some of the recorder's own stand before the program's.
     /// `generation` are the linker's counts.
     pub(crate) fn here(&self, generation: (u64, u64)) -> Addresses {
-        let (unwinder, mut cache) = self.take(generation);
-        let found = walk(&unwinder, &mut cache);
+        let (at, unwinder, mut cache) = self.take(generation);
+        let found = walk(&unwinder, at, &mut cache);
+        if found.is_none() {
+            cache.memo.forget();
+        }
         self.lock().caches.push(cache);
         found.unwrap_or_else(Addresses::here)
     }
@@ -49,20 +61,21 @@ impl Walker {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, generation: (u64, u64)) -> (Arc<Unwinder>, Box<Cache>) {
+    /// The unwinder, for what was loaded at which counts, and a cache.
+    fn take(&self, generation: (u64, u64)) -> ((u64, u64), Arc<Unwinder>, Box<Cache>) {
         let mut kept = self.lock();
         let cache = kept.caches.pop().unwrap_or_default();
         if let Some((at, unwinder)) = &kept.unwinder
             && *at == generation
         {
-            return (Arc::clone(unwinder), cache);
+            return (generation, Arc::clone(unwinder), cache);
         }
         // The linker is asked without a lock of ours.
         drop(kept);
         let loaded = Loaded::now();
         let made = Arc::new(unwinder(&loaded));
         self.lock().unwinder = Some((loaded.generation, Arc::clone(&made)));
-        (made, cache)
+        (loaded.generation, made, cache)
     }
 }
 
@@ -96,20 +109,56 @@ fn bytes(range: &std::ops::Range<u64>) -> &'static [u8] {
 
 /// `None` where the walk cannot be trusted to the end.
 #[inline(never)]
-fn walk(unwinder: &Unwinder, cache: &mut Cache) -> Option<Addresses> {
-    let (pc, sp, regs) = registers();
+fn walk(unwinder: &Unwinder, generation: (u64, u64), cache: &mut Cache) -> Option<Addresses> {
+    let (pc, sp, mut registers) = registers();
     let end = stack_end(sp)?;
-    let mut read = |address: u64| {
-        let is_stack = address >= sp && address.checked_add(8).is_some_and(|behind| behind <= end);
-        // SAFETY: within this thread's stack, above the frame that is running.
-        if is_stack { Ok(unsafe { (address as *const u64).read_unaligned() }) } else { Err(()) }
-    };
-    let mut frames = unwinder.iter_frames(pc, regs, cache, &mut read);
+    let Cache { rules, memo } = cache;
+    memo.begin(generation, end);
     let mut found = Addresses::NONE;
-    while let Some(frame) = frames.next().ok()? {
-        if !found.push(frame.address() as usize) {
-            break;
+    found.push(pc as usize);
+    let mut at = FrameAddress::from_instruction_pointer(pc);
+    // A step that reads below its own stack pointer, or in vain, must not be remembered: memory there is not the
+    // caller's to keep.
+    let mut is_plain = true;
+    let is_whole = loop {
+        let own_sp = registers.sp();
+        let own_rules = &mut rules[(at.address() >> 4 ^ at.address() >> 13) as usize % 4];
+        let is_first = !at.is_return_address();
+        let mut read = |address: u64| {
+            let is_stack = address >= sp && address.checked_add(8).is_some_and(|behind| behind <= end);
+            is_plain &= is_stack && (address >= own_sp || is_first);
+            if !is_stack {
+                return Err(());
+            }
+            // SAFETY: within this thread's stack, above the frame that is running.
+            let value = unsafe { (address as *const u64).read_unaligned() };
+            memo.read(address, value);
+            Ok(value)
+        };
+        let Some(address) = unwinder.unwind_frame(at, &mut registers, own_rules, &mut read).ok()? else {
+            break Some(true);
+        };
+        at = FrameAddress::from_return_address(address)?;
+        is_plain &= is_first || registers.sp() > own_sp;
+        let place = Place::new(address, &registers);
+        if !found.push(address as usize) {
+            memo.cut(place);
+            break Some(false);
         }
+        match memo.reached(place, &mut found) {
+            Next::Step => {}
+            Next::From(place) => {
+                at = FrameAddress::from_return_address(place.address)?;
+                registers = place.registers();
+            }
+            Next::Done => break None,
+        }
+    };
+    if let Some(is_whole) = is_whole {
+        memo.end(is_whole);
+    }
+    if !is_plain {
+        memo.forget();
     }
     Some(found)
 }
@@ -161,6 +210,15 @@ fn stack_end(sp: u64) -> Option<u64> {
     (start..end).contains(&sp).then_some(end)
 }
 
+/// Whether so many bytes at an address are part of the calling thread's stack, above the frames that are running: they
+/// are there for as long as those.
+pub(crate) fn is_on_own_stack(at: usize, bytes: usize) -> bool {
+    let here = 0u8;
+    let sp = &raw const here as u64;
+    let behind = (at as u64).checked_add(bytes as u64);
+    at as u64 > sp && behind.is_some_and(|behind| stack_end(sp).is_some_and(|end| behind <= end))
+}
+
 fn stack() -> Option<(u64, u64)> {
     let (mut start, mut bytes) = (std::ptr::null_mut(), 0);
     let mut attributes = MaybeUninit::uninit();
@@ -176,36 +234,5 @@ fn stack() -> Option<(u64, u64)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::modules;
-
-    #[inline(never)]
-    fn deeper(depth: u32, walker: &Walker) -> (Addresses, Addresses) {
-        if depth > 0 {
-            let found = deeper(depth - 1, walker);
-            return std::hint::black_box(found);
-        }
-        let quick = walker.here(modules::generation());
-        (quick, Addresses::here())
-    }
-
-    #[test]
-    fn both_walks_find_the_same_addresses() {
-        let walker = Walker::default();
-        for depth in [0, 3, 40] {
-            let (quick, slow) = deeper(depth, &walker);
-            let (quick, slow) = (quick.as_slice(), slow.as_slice());
-            // The innermost ones are those of the two walks themselves.
-            let common =
-                quick.iter().rev().zip(slow.iter().rev()).take_while(|pair| pair.0 == pair.1).count();
-            assert!(common > depth as usize + 3, "{quick:x?}\n{slow:x?}");
-            assert!(slow.len() - common <= 2 && quick.len() - common <= 4, "{quick:x?}\n{slow:x?}");
-        }
-    }
-
-    #[test]
-    fn a_foreign_stack_is_left_to_the_other_walk() {
-        assert_eq!(stack_end(8), None);
-    }
-}
+#[path = "walk_tests.rs"]
+mod tests;

@@ -28,6 +28,7 @@ pub(crate) enum Kind {
     Process = 6,
     Marks = 7,
     Warnings = 10,
+    Samples = 11,
     Driver = 14,
     Trailer = 15,
     Native = 16,

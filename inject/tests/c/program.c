@@ -200,6 +200,19 @@ static void bench(int count) {
     printf("%.0f\n", ns / (2.0 * count));
 }
 
+/* Two devices, one after the other, and pauses that are long enough for readings. */
+static void two_devices(void) {
+    set_up(0);
+    usleep(100000);
+    allocate(5000);
+    usleep(700000);
+    allocate(5001);
+    usleep(700000);
+    set_up(1);
+    usleep(100000);
+    release(allocate(5002));
+}
+
 static void at_the_end(void) { allocate(31337); }
 
 int main(int argc, char **argv) {
@@ -210,9 +223,11 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "plugins")) plugins(argv[2]);
     if (!strcmp(what, "fork")) forks(0, argv[0]);
     if (!strcmp(what, "exec")) forks(1, argv[0]);
+    if (!strcmp(what, "fork-late")) set_up(0), usleep(300000), forks(0, argv[0]);
     if (!strcmp(what, "bench")) bench(argc > 2 ? atoi(argv[2]) : 20000);
     if (!strcmp(what, "late")) atexit(at_the_end), set_up(0);
     if (!strcmp(what, "one")) set_up(0), allocate(3001);
+    if (!strcmp(what, "two")) two_devices();
     if (!strcmp(what, "wait")) {
         set_up(0);
         for (int i = 0; i < 2999; i++) allocate(i + 1);

@@ -7,6 +7,7 @@ mod cost;
 mod endings;
 mod processes;
 mod python;
+mod readings;
 mod stacks;
 mod support;
 mod trace;

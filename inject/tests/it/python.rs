@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::{Run, built, quietly};
+use crate::trace::Trace;
 
 /// Calls the stand-in from functions in functions, holding the interpreter (`PyDLL`), and from threads.
 const SCRIPT: &str = r#"
@@ -102,6 +103,8 @@ fn frames_of_a_thread_that_holds_the_interpreter(interpreter: &Path) {
     assert_eq!(trace.rows.iter().filter(|row| row["bytes"] == 6).count(), 1000);
     // The last object goes while the interpreter ends: the call is there, its frames need not be.
     assert_eq!(frees.len(), 2);
+    // The interpreter's own answer to the first call has proved that the quicker way is right.
+    assert_eq!(trace.driver()["python"].as_str(), Some("pipe"));
 }
 
 /// The same without the interpreter (`CDLL` lets go of it around a call), other threads running Python meanwhile.
@@ -154,12 +157,64 @@ fn python_frames_are_found_where_the_interpreter_was_let_go() {
 fn frames_of_a_thread_that_let_go(interpreter: &Path) {
     println!("{}", interpreter.display());
     let run = Run::new();
+    let trace = detached(&run, run.command(interpreter));
+    assert_frames(&run, &trace);
+    assert_eq!(trace.driver()["python"].as_str(), Some("pipe"));
+    assert!(trace.driver()["python_unread"].is_nil());
+}
+
+/// What the second script leaves, run by `interpreter`.
+fn detached(run: &Run, mut interpreter: Command) -> Trace {
+    std::fs::write(run.path("job.py"), DETACHED).expect("a script");
+    interpreter.arg(run.path("job.py")).arg(built().join("libcuda.so.1"));
+    quietly(interpreter);
+    run.trace()
+}
+
+/// `interpreter` where the system refuses calls; `None` where the system has no such filters.
+fn denied(run: &Run, calls: &[&str], interpreter: &Path) -> Option<Command> {
+    let deny = built().join("deny");
+    let can = Command::new(&deny).args(calls).args(["--", "true"]).status().expect("it runs");
+    if can.code() == Some(77) {
+        println!("left out: this system has no filters of system calls");
+        return None;
+    }
+    let mut command = run.command(&deny);
+    command.args(calls).arg("--").arg(interpreter);
+    Some(command)
+}
+
+#[test]
+fn python_frames_are_found_by_the_way_that_the_system_allows() {
+    for interpreter in interpreters() {
+        println!("{}", interpreter.display());
+        for (refused, way) in [("readv", "pipe"), ("pipe", "memory")] {
+            let run = Run::new();
+            let Some(command) = denied(&run, &[refused], &interpreter) else { return };
+            let trace = detached(&run, command);
+            assert_frames(&run, &trace);
+            assert_eq!(trace.driver()["python"].as_str(), Some(way));
+            assert!(trace.driver()["python_unread"].is_nil());
+        }
+    }
+}
+
+#[test]
+fn frames_that_cannot_be_read_are_counted_and_the_file_says_why() {
+    for interpreter in interpreters() {
+        let run = Run::new();
+        let Some(command) = denied(&run, &["readv", "pipe"], &interpreter) else { return };
+        let trace = detached(&run, command);
+        assert!(trace.rows.len() > 300 && trace.rows.iter().all(|row| row["python"] == 0));
+        let driver = trace.driver();
+        assert_eq!(driver["python_unread"].as_u64(), Some(trace.rows.len() as u64));
+        let how = driver["python"].as_str().expect("a reason");
+        assert!(how.starts_with("api;") && how.contains("refuses to read memory"), "{how}");
+    }
+}
+
+fn assert_frames(run: &Run, trace: &Trace) {
     let script = run.path("job.py");
-    std::fs::write(&script, DETACHED).expect("a script");
-    let mut command = run.command(interpreter);
-    command.arg(&script).arg(built().join("libcuda.so.1"));
-    quietly(command);
-    let trace = run.trace();
     let file = script.to_string_lossy().into_owned();
     let line = |mark: &str| DETACHED.lines().position(|line| line.contains(mark)).expect("a mark") + 1;
     let frame = |function: &str, mark: &str| format!("{function} {file}:{}", line(mark));

@@ -23,7 +23,7 @@ pub(crate) fn library(name: &str) -> PathBuf {
     found.into_iter().filter(|path| path.is_file()).max_by_key(newest).expect("the library was built")
 }
 
-/// The folder with `libcuda.so.1`, `libcupti.so` and `program`.
+/// The folder with `libcuda.so.1`, `libcupti.so`, `libnvidia-ml.so.1`, `program` and `deny`.
 pub(crate) fn built() -> &'static Path {
     static BUILT: OnceLock<TempDir> = OnceLock::new();
     let folder = BUILT.get_or_init(|| {
@@ -38,6 +38,12 @@ pub(crate) fn built() -> &'static Path {
         .concat());
         cc(&[&shared[..], &["-o", &at("libcupti.so"), &source("cupti.c"), "-ldl"]].concat());
         cc(&[&shared[..], &["-o", &at("plugin.so"), &source("plugin.c")]].concat());
+        cc(&[
+            &shared[..],
+            &["-Wl,-soname,libnvidia-ml.so.1", "-o", &at("libnvidia-ml.so.1"), &source("nvml.c")],
+        ]
+        .concat());
+        cc(&["-Wall", "-o", &at("deny"), &source("deny.c")]);
         let program = ["-g", "-O1", "-Wall", "-fno-optimize-sibling-calls", "-pthread", "-o"];
         cc(&[&program[..], &[&at("program"), &source("program.c"), &at("libcuda.so.1"), "-ldl"]].concat());
         folder

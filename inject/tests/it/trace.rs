@@ -29,6 +29,8 @@ pub(crate) struct Trace {
     python_stacks: Vec<Vec<u64>>,
     /// Texts of marks that are faults.
     pub(crate) faults: Vec<String>,
+    /// Readings.
+    pub(crate) samples: Vec<Value>,
     /// Payloads of process chunks, the last one last.
     pub(crate) process: Vec<Value>,
     /// Facts of the trailer.
@@ -87,6 +89,11 @@ impl Trace {
             Some(6) => self.process.push(payload),
             Some(7) => self.take_marks(facts, &payload),
             Some(10) => assert!(payload["warnings"].is_array()),
+            Some(11) => {
+                let samples = payload["samples"].as_array().expect("samples");
+                assert_eq!(facts["count"].as_u64(), Some(samples.len() as u64));
+                self.samples.extend(samples.iter().cloned());
+            }
             Some(14) => self.take_rows(facts, &payload),
             Some(15) => {
                 assert_eq!(facts["chunks"].as_u64(), Some(number));

@@ -1,0 +1,63 @@
+/* A stand-in for libnvidia-ml: two devices with known figures, in another order than CUDA's. Reading number n of CUDA's
+ * device d, from 0 on, finds (80 + d) GiB in all, 1 GiB + n taken, (500 + d) MiB + n of them by this process.
+ * STANDIN_NVML is `fails` (no initialisation), `by-bus` (no device has a UUID), `silent` (no figures of processes),
+ * `many` (the first answer has no room for all processes) or nothing. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct { unsigned long long total, free, used; } Memory;
+typedef struct { unsigned pid; unsigned long long used; unsigned gpu, compute; } Process;
+typedef struct { int number, cuda; unsigned long long readings; } Device;
+
+static Device devices[2] = {{0, 1, 0}, {1, 0, 0}};
+static int is_ready;
+
+static int is(const char *what) {
+    const char *set = getenv("STANDIN_NVML");
+    return set && !strcmp(set, what);
+}
+
+static int find(const char *name, const char *format, void **device) {
+    for (int i = 0; i < 2; i++) {
+        char own[64];
+        int cuda = devices[i].cuda;
+        snprintf(own, sizeof own, format, 0xa0 + cuda, 0xa0 + cuda, 0xa0 + cuda, 0xa0 + cuda);
+        if (!strncmp(name, own, strlen(own))) {
+            *device = &devices[i];
+            return 0;
+        }
+    }
+    return 6;
+}
+
+int nvmlInit_v2(void) {
+    is_ready = !is("fails");
+    return is_ready ? 0 : 999;
+}
+int nvmlDeviceGetHandleByUUID(const char *name, void **device) {
+    return !is_ready || is("by-bus") ? 6 : find(name, "GPU-%02x%02x%02x%02x-", device);
+}
+int nvmlDeviceGetHandleByPciBusId_v2(const char *name, void **device) {
+    return is_ready ? find(name, "0000:%02X:00.0", device) : 1;
+}
+int nvmlDeviceGetMemoryInfo(Device *device, Memory *memory) {
+    memory->total = (80ull + device->cuda) << 30;
+    memory->used = (1ull << 30) + device->readings;
+    memory->free = memory->total - memory->used;
+    return 0;
+}
+int nvmlDeviceGetComputeRunningProcesses_v3(Device *device, unsigned *count, Process *found) {
+    unsigned all = is("many") ? 200 : 2;
+    if (*count < all) {
+        *count = all;
+        return 7;
+    }
+    for (unsigned i = 0; i < all; i++) found[i] = (Process){1, 12345, 0, 0};
+    found[all - 1] = (Process){getpid(), ((500ull + device->cuda) << 20) + device->readings++, 0, 0};
+    if (is("silent")) found[all - 1].used = -1ull;
+    *count = all;
+    return 0;
+}

@@ -1,0 +1,110 @@
+//! What NVML says lies between the calls, as it was said.
+
+use rmpv::Value;
+
+use crate::support::{Run, quietly};
+use crate::trace::Trace;
+
+const GIB: u64 = 1 << 30;
+const MIB: u64 = 1 << 20;
+
+/// Runs a program with this `STANDIN_NVML`.
+fn recorded(what: &str, nvml: &str) -> Trace {
+    let run = Run::new();
+    let mut command = run.program(what);
+    command.env("STANDIN_NVML", nvml);
+    quietly(command);
+    run.trace()
+}
+
+/// Samples of one device.
+fn of(trace: &Trace, device: u64) -> Vec<&Value> {
+    trace.samples.iter().filter(|sample| sample["device"].as_u64() == Some(device)).collect()
+}
+
+/// The stand-in's figures, in the order in which they were asked for.
+fn assert_figures(samples: &[&Value], device: u64) {
+    for (number, sample) in (0..).zip(samples) {
+        let figure = |key: &str| sample[key].as_u64();
+        assert_eq!(figure("total_bytes"), Some((80 + device) * GIB));
+        assert_eq!(figure("free_bytes"), Some((79 + device) * GIB - number));
+        assert_eq!(figure("process_bytes"), Some((500 + device) * MIB + number));
+    }
+}
+
+#[test]
+fn readings_are_those_of_the_device_and_stand_between_the_calls() {
+    let trace = recorded("two", "");
+    assert_eq!(trace.driver()["readings"].as_str(), Some("nvml"));
+    let (first, second) = (of(&trace, 0), of(&trace, 1));
+    assert_figures(&first, 0);
+    assert_figures(&second, 1);
+    let calls = |samples: &[&Value]| -> Vec<u64> {
+        samples.iter().map(|sample| sample["driver_calls"].as_u64().expect("a number")).collect()
+    };
+    // Rows: context, two allocations, context, allocation, free. A reading at each context before more is taken, one
+    // after each change, one at the end; further ones only where the machine was slow.
+    let (first, second) = (calls(&first), calls(&second));
+    assert!(first.is_sorted() && second.is_sorted());
+    assert_eq!((first[0], second[0]), (1, 4), "{first:?} {second:?}");
+    assert!([2, 3].iter().all(|call| first.contains(call)), "{first:?}");
+    assert_eq!((first.last(), second.last()), (Some(&6), Some(&6)));
+    assert!((5..=8).contains(&first.len()) && (2..=5).contains(&second.len()), "{first:?} {second:?}");
+    let time_of = |order: u64| trace.ordered()[order as usize - 1]["time"];
+    for sample in of(&trace, 0) {
+        let (time, calls) = (sample["time_us"].as_u64(), sample["driver_calls"].as_u64().expect("a number"));
+        assert!(time >= Some(time_of(calls)) && (calls == 6 || time <= Some(time_of(calls + 1))));
+    }
+}
+
+#[test]
+fn a_short_program_is_read_at_its_end() {
+    for nvml in ["", "by-bus", "many"] {
+        let trace = recorded("one", nvml);
+        let samples = of(&trace, 0);
+        assert_figures(&samples, 0);
+        assert_eq!(samples.last().expect("a sample")["driver_calls"].as_u64(), Some(2), "{nvml}");
+    }
+}
+
+#[test]
+fn figures_that_are_not_given_are_left_out() {
+    let trace = recorded("one", "silent");
+    assert!(!trace.samples.is_empty());
+    for sample in &trace.samples {
+        assert!(sample["process_bytes"].is_nil() && sample["total_bytes"].as_u64() == Some(80 * GIB));
+    }
+}
+
+#[test]
+fn without_nvml_there_are_no_readings_and_the_file_says_why() {
+    let trace = recorded("one", "fails");
+    assert!(trace.samples.is_empty() && trace.rows.len() == 2);
+    assert_eq!(trace.driver()["readings"].as_str(), Some("nvmlInit_v2 gives error 999"));
+    assert_eq!(trace.trailer.as_ref().expect("a trailer")["clean"].as_bool(), Some(true));
+}
+
+#[test]
+fn many_calls_are_few_readings() {
+    let run = Run::new();
+    let start = std::time::Instant::now();
+    quietly(run.program("threads"));
+    let most = start.elapsed().as_millis() / 200 + 4;
+    let trace = run.trace();
+    assert!(
+        trace.rows.len() > 3000 && (of(&trace, 0).len() as u128) <= most,
+        "{} {most}",
+        trace.samples.len()
+    );
+}
+
+#[test]
+fn a_forked_child_whose_parent_was_read_is_not() {
+    let run = Run::new();
+    let output = quietly(run.program("fork-late"));
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    let child = stderr.trim().strip_prefix("child ").expect("the child's id").to_owned();
+    let trace = Trace::read(&run.path(&format!("t.{child}.msgpack")));
+    assert!(trace.samples.is_empty() && !run.trace().samples.is_empty());
+    assert_eq!(trace.driver()["readings"].as_str(), Some("NVML was in use before the process was forked"));
+}
