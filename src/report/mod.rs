@@ -9,6 +9,10 @@ mod check;
 mod columns;
 mod diff;
 mod driver;
+#[cfg(test)]
+mod driver_fixture;
+mod driver_text;
+mod driver_words;
 pub mod escape;
 mod explain;
 mod findings_text;
