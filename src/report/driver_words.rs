@@ -3,7 +3,7 @@
 //! Owns wording. Returns raw text: whoever prints it escapes it. What is not known is said, and is never a zero.
 
 use super::driver::{
-    DriverDeviceRow, DriverKindRow, DriverRefusedRow, DriverReport, DriverSumRow, SymbolsRow,
+    DriverDeviceRow, DriverJoinRow, DriverKindRow, DriverRefusedRow, DriverReport, DriverSumRow, SymbolsRow,
 };
 use super::escape::{short_name, terminal};
 use crate::units::{Bytes, Count, percent};
@@ -14,6 +14,9 @@ const MOST_PARTS: usize = 4;
 const LONGEST_HOLDER: usize = 28;
 /// The driver's result for "out of memory".
 const OUT_OF_MEMORY: u32 = 2;
+
+/// The moments of sums in the order in which they are shown.
+pub(super) const MOMENTS: [&str; 4] = ["first", "peak", "oom", "end"];
 
 /// How people read a sum's moment.
 pub(super) fn moment(at: &str) -> &str {
@@ -164,6 +167,27 @@ pub(super) fn result(result: u32) -> String {
         OUT_OF_MEMORY => "out of memory".to_owned(),
         other => format!("error {other}"),
     }
+}
+
+/// The allocator's segments against the driver's memory.
+pub(super) fn join_sentence(join: &DriverJoinRow) -> String {
+    let mut text = format!(
+        "{} of {} ({}) are driver memory at the same address and size; of {} held at the end ({}), {} ({}) are.",
+        Count(join.matched),
+        counted(join.segments, "segment"),
+        Bytes(join.matched_bytes),
+        Count(join.live_segments),
+        Bytes(join.live_bytes),
+        Count(join.live_matched),
+        Bytes(join.live_matched_bytes)
+    );
+    if join.takings_without_segment > 0 {
+        text.push_str(&format!(
+            " {} by PyTorch's allocator belong to no segment: from before or after the recording of its events.",
+            counted(join.takings_without_segment, "allocation")
+        ));
+    }
+    text
 }
 
 /// How much of one kind was held.
