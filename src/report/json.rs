@@ -126,7 +126,7 @@ impl Formatter for Harmless<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixtures;
+    use crate::report::{driver_fixture, fixtures};
 
     #[test]
     fn a_document_put_together_is_that_of_the_whole_report() {
@@ -154,6 +154,20 @@ mod tests {
         insta::assert_snapshot!("json_oom", json(&fixtures::oom()));
         insta::assert_snapshot!("json_late", json(&fixtures::late()));
         insta::assert_snapshot!("json_recorded", json(&fixtures::recorded()));
+    }
+
+    #[test]
+    fn driver_calls_have_a_key_of_their_own_and_none_where_there_are_none() {
+        let report = driver_fixture::leaks();
+        insta::assert_snapshot!("json_driver_leaks", json(&report));
+        let driver = report.traces[0].driver.as_ref().unwrap();
+        let text = pretty(driver);
+        let again: crate::report::DriverReport = serde_json::from_str(&text).unwrap();
+        assert_eq!(pretty(&again), text);
+        let beside = json(&driver_fixture::full());
+        let value: serde_json::Value = serde_json::from_str(&beside).unwrap();
+        assert!(value["traces"][0]["driver"]["devices"][0]["join"]["matched"].is_u64());
+        assert!(!json(&fixtures::oom()).contains("\"driver\""));
     }
 
     #[test]
