@@ -170,6 +170,33 @@ mod tests {
         assert!(!json(&fixtures::oom()).contains("\"driver\""));
     }
 
+    /// Every key of `value`, however deep.
+    fn keys(value: &serde_json::Value) -> std::collections::BTreeSet<&str> {
+        let (mut keys, mut left) = (std::collections::BTreeSet::new(), vec![value]);
+        while let Some(value) = left.pop() {
+            match value {
+                serde_json::Value::Object(fields) => {
+                    keys.extend(fields.keys().map(String::as_str));
+                    left.extend(fields.values());
+                }
+                serde_json::Value::Array(entries) => left.extend(entries),
+                _ => {}
+            }
+        }
+        keys
+    }
+
+    #[test]
+    fn every_key_of_driver_calls_is_explained() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reading-a-report.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let section = page.split("\n## ").find(|part| part.starts_with("What nvidia-smi sees")).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&json(&driver_fixture::full())).unwrap();
+        let keys = keys(&value["traces"][0]["driver"]);
+        let missing: Vec<_> = keys.iter().filter(|key| !section.contains(&format!("`{key}`"))).collect();
+        assert!(keys.len() > 50 && missing.is_empty(), "{missing:?}");
+    }
+
     #[test]
     fn the_same_report_gives_the_same_bytes_and_one_final_newline() {
         let text = json(&fixtures::normal());
