@@ -126,7 +126,7 @@ impl Formatter for Harmless<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixtures;
+    use crate::report::{driver_fixture, fixtures};
 
     #[test]
     fn a_document_put_together_is_that_of_the_whole_report() {
@@ -154,6 +154,47 @@ mod tests {
         insta::assert_snapshot!("json_oom", json(&fixtures::oom()));
         insta::assert_snapshot!("json_late", json(&fixtures::late()));
         insta::assert_snapshot!("json_recorded", json(&fixtures::recorded()));
+    }
+
+    #[test]
+    fn driver_calls_have_a_key_of_their_own_and_none_where_there_are_none() {
+        let report = driver_fixture::leaks();
+        insta::assert_snapshot!("json_driver_leaks", json(&report));
+        let driver = report.traces[0].driver.as_ref().unwrap();
+        let text = pretty(driver);
+        let again: crate::report::DriverReport = serde_json::from_str(&text).unwrap();
+        assert_eq!(pretty(&again), text);
+        let beside = json(&driver_fixture::full());
+        let value: serde_json::Value = serde_json::from_str(&beside).unwrap();
+        assert!(value["traces"][0]["driver"]["devices"][0]["join"]["matched"].is_u64());
+        assert!(!json(&fixtures::oom()).contains("\"driver\""));
+    }
+
+    /// Every key of `value`, however deep.
+    fn keys(value: &serde_json::Value) -> std::collections::BTreeSet<&str> {
+        let (mut keys, mut left) = (std::collections::BTreeSet::new(), vec![value]);
+        while let Some(value) = left.pop() {
+            match value {
+                serde_json::Value::Object(fields) => {
+                    keys.extend(fields.keys().map(String::as_str));
+                    left.extend(fields.values());
+                }
+                serde_json::Value::Array(entries) => left.extend(entries),
+                _ => {}
+            }
+        }
+        keys
+    }
+
+    #[test]
+    fn every_key_of_driver_calls_is_explained() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reading-a-report.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let section = page.split("\n## ").find(|part| part.starts_with("What nvidia-smi sees")).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&json(&driver_fixture::full())).unwrap();
+        let keys = keys(&value["traces"][0]["driver"]);
+        let missing: Vec<_> = keys.iter().filter(|key| !section.contains(&format!("`{key}`"))).collect();
+        assert!(keys.len() > 50 && missing.is_empty(), "{missing:?}");
     }
 
     #[test]

@@ -9,6 +9,11 @@ mod check;
 mod columns;
 mod diff;
 mod driver;
+#[cfg(test)]
+mod driver_fixture;
+mod driver_sums;
+mod driver_text;
+mod driver_words;
 pub mod escape;
 mod explain;
 mod findings_text;
@@ -77,8 +82,8 @@ pub use recorded::{
 pub use style::Style;
 pub use summary::{SummaryGroup, SummaryRow, SummaryTable, summary_table};
 pub use svg::{
-    PICTURE_KINDS, diff_svg, flamegraph_svg, fragmentation_svg, picture_svg, ranks_svg, segments_svg,
-    steps_svg, timeline_svg, whatif_svg,
+    DRIVER_PICTURE, PICTURE_KINDS, diff_svg, driver_timeline_svg, flamegraph_svg, fragmentation_svg,
+    picture_svg, ranks_svg, segments_svg, steps_svg, timeline_svg, whatif_svg,
 };
 pub use text::{text_summary, write_summary};
 pub(crate) use told::line_label;

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use super::columns::{Align, aligned};
+use super::driver_text;
 use super::escape::{keep_end, keep_start, terminal};
 use super::findings_text::findings_lines;
 use super::lines_table::bytes_of_other_lines;
@@ -36,10 +37,18 @@ pub fn text_summary(trace: &TraceReport, style: Style) -> String {
 /// # Errors
 /// Those of `out`.
 pub fn write_summary<W: fmt::Write>(out: &mut W, trace: &TraceReport, style: Style) -> fmt::Result {
+    if let (true, Some(driver)) = (trace.devices.is_empty(), &trace.driver) {
+        writeln!(out, "{}", style.dim(driver_text::head(trace, driver)))?;
+        let screens = driver_text::screens(trace, driver, &file_warnings(trace, style), style);
+        return screens.iter().try_for_each(|screen| write_blocks(out, screen));
+    }
     writeln!(out, "{}", style.dim(head(trace)))?;
     let about_file = file_warnings(trace, style);
     match trace.devices.as_slice() {
-        [device] => write_blocks(out, &device_blocks(trace, device, &about_file, style)),
+        [device] => {
+            write_blocks(out, &device_blocks(trace, device, &about_file, style))?;
+            driver_text::other_devices(trace).iter().try_for_each(|line| writeln!(out, "{line}"))
+        }
         devices => {
             for device in devices {
                 write_blocks(out, &device_blocks(trace, device, &[], style))?;
@@ -49,7 +58,8 @@ pub fn write_summary<W: fmt::Write>(out: &mut W, trace: &TraceReport, style: Sty
             let known = |device: u32| devices.iter().any(|entry| entry.device == device);
             let elsewhere: Vec<_> = elsewhere.into_iter().filter(|finding| !known(finding.device)).collect();
             let elsewhere = findings_lines(&elsewhere, ROWS, COLUMNS, style);
-            elsewhere.iter().chain(&about_file).try_for_each(|line| writeln!(out, "{line}"))
+            let driver = driver_text::other_devices(trace);
+            elsewhere.iter().chain(&driver).chain(&about_file).try_for_each(|line| writeln!(out, "{line}"))
         }
     }
 }
@@ -141,10 +151,15 @@ fn device_blocks(
     let taken = 1 + verdict.len() + figures.len() + notes.len() + next.len();
     // One line of the table is kept in any case.
     let room = ROWS.saturating_sub(taken + TABLE_FRAME + 1);
+    // Findings have a line of their own wherever there are any.
+    let found = told::in_order(trace, Some(device.device));
+    let room_for_sum = room.saturating_sub(usize::from(!found.is_empty()));
+    let driver = driver_text::sum_lines(trace, device.device, room_for_sum.min(2));
+    let (taken, room) = (taken + driver.len(), room - driver.len());
+    figures.extend(driver);
     // Three lines of the table are worth more than the fourth finding, one finding more than the table, and what
     // is optional more than a finding's second line.
     let optional = optional(device);
-    let found = told::in_order(trace, Some(device.device));
     let spare = room.saturating_sub(2);
     let share = spare.saturating_sub(optional.len()).max(spare.min(found.len()));
     let found = findings_lines(&found, share, COLUMNS, style);

@@ -8,7 +8,7 @@ const Tables = (() => {
   const MANY = 8;
   const LONG = 30;
   // Their rows have an order of their own.
-  const IN_ORDER = ["counters", "fragmentation", "causes"];
+  const IN_ORDER = ["counters", "fragmentation", "causes", "driver-sums"];
 
   // --- Cells and rows -------------------------------------------------------------------------------------
 

@@ -24,6 +24,8 @@ pub(super) struct Findings {
     /// Finished HTML.
     serious: Vec<String>,
     infos: Vec<String>,
+    /// Whether there is anything for most rules to look at.
+    has_devices: bool,
     left_out: Option<Count>,
 }
 
@@ -40,7 +42,8 @@ impl Findings {
             if told::is_serious(row) { serious.push(text) } else { infos.push(text) }
         }
         let left_out = (findings.len() - serious.len() - infos.len()) as u64;
-        Self { serious, infos, left_out: (left_out > 0).then_some(Count(left_out)) }
+        let has_devices = !trace.devices.is_empty();
+        Self { serious, infos, has_devices, left_out: (left_out > 0).then_some(Count(left_out)) }
     }
 }
 

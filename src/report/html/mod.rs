@@ -6,6 +6,7 @@
 
 pub mod blob;
 mod device;
+mod driver;
 mod findings;
 mod origin;
 pub(in crate::report) mod page;

@@ -9,6 +9,7 @@ use askama::Template;
 
 use super::blob::{Blob, BlobOptions, Budget, PageDevice, blobs};
 use super::device::{Device, Room};
+use super::driver;
 use super::findings::Findings;
 use super::origin::Origin;
 use super::page::{Page, page};
@@ -20,7 +21,7 @@ use crate::units::Count;
 /// Rows of a table that stand in the page itself, where names are not very long.
 const ROWS: usize = 100;
 const LEAST_ROWS: usize = 6;
-/// Bytes that the sections of all devices may take. Of three megabytes the blobs have two, and scripts, findings
+/// Bytes that the sections of all devices and of driver calls may take. Of three megabytes the blobs have two, and scripts, findings
 /// and the rest need half of what is left.
 const SECTIONS: usize = 500_000;
 /// No device gets less: with more devices than fit, the others are counted.
@@ -80,6 +81,7 @@ struct Body {
     findings: Findings,
     devices: String,
     left_out: Option<Count>,
+    driver: String,
     origin: Origin,
     blobs: String,
 }
@@ -94,7 +96,9 @@ pub fn html(trace: &TraceReport, pages: &[PageDevice], options: &HtmlOptions) ->
 
 /// The page around `blobs`.
 fn around(trace: &TraceReport, blobs: &[Blob], options: &HtmlOptions) -> String {
-    let (devices, shown) = devices(trace);
+    let share = if trace.devices.is_empty() { SECTIONS } else { SECTIONS / 3 };
+    let driver = driver::sections(trace, share);
+    let (devices, shown) = devices(trace, SECTIONS.saturating_sub(driver.len()));
     let left_out = (trace.devices.len() - shown) as u64;
     let body = Body {
         head: Head::of(trace),
@@ -103,6 +107,7 @@ fn around(trace: &TraceReport, blobs: &[Blob], options: &HtmlOptions) -> String 
         findings: Findings::of(trace),
         devices,
         left_out: (left_out > 0).then_some(Count(left_out)),
+        driver,
         origin: Origin::of(trace, options),
         blobs: elements(blobs),
     };
@@ -116,12 +121,12 @@ fn around(trace: &TraceReport, blobs: &[Blob], options: &HtmlOptions) -> String 
     })
 }
 
-/// The sections of all devices that fit, and how many those are.
-fn devices(trace: &TraceReport) -> (String, usize) {
+/// The sections of all devices that fit into `bytes`, and how many those are.
+fn devices(trace: &TraceReport, bytes: usize) -> (String, usize) {
     let count = trace.devices.len();
     let mut text = String::new();
     for place in 0..count {
-        let left = SECTIONS.saturating_sub(text.len());
+        let left = bytes.saturating_sub(text.len());
         let device = device(trace, place, (left / (count - place)).max(LEAST_SECTION));
         if place > 0 && device.len() > left {
             return (text, place);
@@ -166,6 +171,9 @@ fn contents(trace: &TraceReport, shown: usize) -> Vec<(String, Prose)> {
                 entry(format!("device-{place}"), &format!("Device {}", device.device))
             }),
         );
+    }
+    if trace.driver.is_some() {
+        contents.push(entry("driver".to_owned(), "Driver calls"));
     }
     contents.push(entry("settings".to_owned(), "Settings"));
     contents

@@ -7,6 +7,7 @@ use std::fmt;
 
 use askama::filters::HtmlSafe;
 
+use crate::report::driver::DriverLineRow;
 use crate::report::escape::{keep_end, keep_start, terminal, xml};
 use crate::report::types::{FindingLine, LineRow, PinRow};
 use crate::units::{Bytes, Count};
@@ -46,6 +47,20 @@ impl Name {
     pub(super) fn of_pin(pin: &PinRow) -> Option<Self> {
         let is_known = pin.file.is_some() || pin.function.is_some();
         is_known.then(|| Self::place(pin.file.as_deref(), pin.line, pin.function.as_deref()))
+    }
+
+    /// A line of driver calls: a source line, or a function of a file of machine code.
+    pub(super) fn of_driver_line(row: &DriverLineRow) -> Self {
+        let start = |text: &String| visible_start(text, LONGEST_PART);
+        let end = |text: &String| visible_end(text, LONGEST_PART);
+        let row = DriverLineRow {
+            file: row.file.as_ref().map(end),
+            line: row.line,
+            function: row.function.as_ref().map(start),
+            module: row.module.as_ref().map(end),
+            ..DriverLineRow::default()
+        };
+        Self(row.label())
     }
 
     /// Both parts are cut on their own, so that a long one does not push the other out.

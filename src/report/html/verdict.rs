@@ -6,6 +6,8 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use super::text::{Name, Prose, Size};
+use crate::report::driver::{DriverDeviceRow, DriverReport};
+use crate::report::driver_words as words;
 use crate::report::types::{DeviceReport, TraceReport};
 use crate::report::verdict;
 use crate::units::{Count, percent};
@@ -24,6 +26,8 @@ pub(super) struct Head {
     events: Count,
     complete: bool,
     devices: Vec<Prose>,
+    /// Calls of the driver, where they were recorded.
+    calls: Option<Count>,
 }
 
 impl HtmlSafe for Head {}
@@ -40,14 +44,21 @@ impl Head {
             },
             events: Count(trace.events),
             complete: trace.complete,
-            devices: trace
-                .devices
-                .iter()
-                .take(MOST_DEVICES)
-                .map(|device| Prose::new(&label(device)))
-                .collect(),
+            devices: labels(trace).iter().map(|label| Prose::new(label)).collect(),
+            calls: trace.driver.as_ref().map(|driver| Count(driver.calls)),
         }
     }
+}
+
+/// The allocator's devices; without any those of the driver's calls.
+fn labels(trace: &TraceReport) -> Vec<String> {
+    let drivers = trace.driver.iter().flat_map(|driver| &driver.devices).filter(|_| trace.devices.is_empty());
+    trace.devices.iter().map(label).chain(drivers.map(driver_label)).take(MOST_DEVICES).collect()
+}
+
+fn driver_label(device: &DriverDeviceRow) -> String {
+    let total = device.total_bytes.map(|total| format!(": {}", crate::units::Bytes(total)));
+    format!("Device {}{}", device.device, total.unwrap_or_default())
 }
 
 /// How people read a device: `Device 0: NVIDIA H200, 139.8 GiB`.
@@ -64,6 +75,8 @@ pub(super) fn label(device: &DeviceReport) -> String {
 #[template(path = "verdict.html", config = "src/report/assets/askama.toml")]
 pub(super) struct Verdicts {
     devices: Vec<Verdict>,
+    /// What driver calls say, where there is nothing else.
+    driver: Vec<DriverVerdict>,
     left_out: Option<Count>,
     caveats: Vec<Prose>,
 }
@@ -80,10 +93,47 @@ struct Verdict {
     most: Option<(Name, Size, String)>,
 }
 
+/// One device of a recording that has driver calls alone.
+struct DriverVerdict {
+    device: Option<Prose>,
+    headline: Prose,
+    /// The last request that the driver refused there.
+    refused: Option<Prose>,
+    sum: Prose,
+}
+
+impl DriverVerdict {
+    fn of(driver: &DriverReport, device: &DriverDeviceRow) -> Self {
+        let refused = driver.refused.iter().rev().find(|row| row.device == Some(device.device));
+        Self {
+            device: (driver.devices.len() > 1).then(|| Prose::new(&driver_label(device))),
+            headline: Prose::new(&words::headline(driver, device)),
+            refused: refused.map(|row| Prose::sentence(&words::refused_sentence(row))),
+            sum: Prose::sentence(&words::sum_sentence(device, usize::MAX)),
+        }
+    }
+
+    fn is_refused(&self) -> bool {
+        self.refused.is_some()
+    }
+}
+
+/// Those of all devices of the driver's calls where the allocator has none.
+fn driver_verdicts(trace: &TraceReport) -> Vec<DriverVerdict> {
+    let Some(driver) = trace.driver.as_ref().filter(|_| trace.devices.is_empty()) else { return Vec::new() };
+    let devices = driver.devices.iter().take(MOST_DEVICES);
+    devices.map(|device| DriverVerdict::of(driver, device)).collect()
+}
+
 impl Verdicts {
     pub(super) fn of(trace: &TraceReport) -> Self {
         let several = trace.devices.len() > 1;
-        let left_out = trace.devices.len().saturating_sub(MOST_DEVICES) as u64;
+        let driver = driver_verdicts(trace);
+        let count = match driver.len() {
+            0 => trace.devices.len(),
+            _ => trace.driver.as_ref().map_or(0, |driver| driver.devices.len()),
+        };
+        let left_out = count.saturating_sub(MOST_DEVICES) as u64;
         let mut caveats = verdict::trace_caveats(trace);
         for device in trace.devices.iter().take(MOST_DEVICES) {
             let prefix = if several { format!("device {}: ", device.device) } else { String::new() };
@@ -96,6 +146,7 @@ impl Verdicts {
                 .take(MOST_DEVICES)
                 .map(|device| Verdict::of(device, several))
                 .collect(),
+            driver,
             left_out: (left_out > 0).then_some(Count(left_out)),
             caveats: caveats.iter().map(|text| Prose::sentence(text)).collect(),
         }

@@ -4,6 +4,7 @@
 //! becomes markup; a table that is too long loses whole rows, and says how many.
 
 mod device;
+mod driver;
 mod findings;
 mod live;
 mod recorded;
@@ -61,7 +62,7 @@ pub fn markdown(trace: &TraceReport, options: &MarkdownOptions) -> String {
     let mut page = Page::new(LIMIT - TAIL);
     verdicts(&mut page, trace);
     findings::section(&mut page, trace);
-    devices(&mut page, trace, options.pictures);
+    devices_and_driver(&mut page, trace, options.pictures);
     let mut text = page.into_text();
     let mut tail = Page::new(LIMIT - text.len());
     warnings(&mut tail, trace);
@@ -74,7 +75,9 @@ pub fn markdown(trace: &TraceReport, options: &MarkdownOptions) -> String {
 
 fn verdicts(page: &mut Page, trace: &TraceReport) {
     page.heading(1, &format!("CUDA memory of {}", code(&trace.path)));
-    if trace.devices.is_empty() {
+    if let (true, Some(driver)) = (trace.devices.is_empty(), &trace.driver) {
+        driver::verdicts(page, driver);
+    } else if trace.devices.is_empty() {
         page.block("**No device has events or segments in this file.**");
     }
     let mut caveats: Vec<String> = verdict::trace_caveats(trace).iter().map(|text| prose(text)).collect();
@@ -121,6 +124,19 @@ fn name_of(device: &DeviceReport) -> String {
     let name = device.name.as_ref().map(|name| format!(" {}", prose(name))).unwrap_or_default();
     let total = device.total_bytes.map(|total| format!(" ({})", Bytes(total))).unwrap_or_default();
     name + &total
+}
+
+/// Driver calls have a third of the room beside devices, and all of it without.
+fn devices_and_driver(page: &mut Page, trace: &TraceReport, pictures: bool) {
+    let Some(driver) = &trace.driver else { return devices(page, trace, pictures) };
+    let room = page.room();
+    let mut part = Page::new(if trace.devices.is_empty() { room } else { room / 3 });
+    driver::sections(&mut part, driver, pictures);
+    let part = part.into_text();
+    let mut before = Page::new(room - part.len());
+    devices(&mut before, trace, pictures);
+    page.append(before);
+    page.append(Page::of(part));
 }
 
 fn devices(page: &mut Page, trace: &TraceReport, pictures: bool) {

@@ -19,6 +19,11 @@ impl Page {
         Self { text: String::new(), limit }
     }
 
+    /// What is finished, and takes no more.
+    pub(super) fn of(text: String) -> Self {
+        Self { limit: text.len(), text }
+    }
+
     pub(super) fn into_text(self) -> String {
         self.text
     }

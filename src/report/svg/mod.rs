@@ -8,6 +8,7 @@ mod axis;
 mod decorate;
 mod diff;
 mod draw;
+mod driver;
 mod flamegraph;
 mod fragmentation;
 mod legend;
@@ -30,10 +31,29 @@ mod whatif;
 pub use diff::diff_svg;
 pub use ranks::ranks_svg;
 
+use super::driver::{DriverDeviceRow, DriverReport};
 use super::types::{DeviceReport, TraceReport};
 
 /// The kinds of pictures of a report: the stems of their names, see [`super::picture_name`].
 pub const PICTURE_KINDS: [&str; 5] = ["timeline", "segments", "flamegraph", "steps", "fragmentation"];
+
+/// The stem of the name of a driver device's picture, which the devices of the allocator have not.
+pub const DRIVER_PICTURE: &str = "driver-timeline";
+
+/// Whether there is anything to draw of `device`.
+pub(super) fn has_driver_timeline(device: &DriverDeviceRow) -> bool {
+    !device.timeline.x.is_empty()
+}
+
+/// Who held the memory of `device` over time, by calls of the driver, as an SVG document; `None` without samples.
+#[must_use]
+pub fn driver_timeline_svg(
+    trace: &TraceReport,
+    driver: &DriverReport,
+    device: &DriverDeviceRow,
+) -> Option<String> {
+    has_driver_timeline(device).then(|| draw::render(&driver::picture(trace, driver, device)))
+}
 
 /// The picture of `kind` as an SVG document; `None` where there is nothing to show, as without steps, and for a kind
 /// that is not one of [`PICTURE_KINDS`].
@@ -92,9 +112,12 @@ pub fn whatif_svg(report: &super::whatif::WhatIfReport) -> String {
 }
 
 fn title(what: &str, trace: &TraceReport, device: &DeviceReport) -> String {
-    let name = trace.path.rsplit('/').next().unwrap_or_default();
-    let name = super::escape::short_name(name, 48);
-    format!("{what}: {name}, device {}", device.device)
+    title_of(what, &trace.path, device.device)
+}
+
+fn title_of(what: &str, path: &str, device: u32) -> String {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    format!("{what}: {}, device {device}", super::escape::short_name(name, 48))
 }
 
 #[cfg(test)]
@@ -109,7 +132,7 @@ mod tests {
     }
 
     /// The picture with every number list cut short: what is left can be reviewed.
-    fn outlined(svg: &str) -> String {
+    pub(super) fn outlined(svg: &str) -> String {
         let mut text = String::new();
         for line in svg.lines() {
             match line.split_once("points=\"") {

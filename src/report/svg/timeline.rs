@@ -34,7 +34,7 @@ fn reserved(timeline: &Timeline) -> Curve {
     }
 }
 
-fn highest(values: &[u64]) -> u64 {
+pub(super) fn highest(values: &[u64]) -> u64 {
     values.iter().copied().max().unwrap_or(0)
 }
 
@@ -81,13 +81,13 @@ impl Timeline {
     }
 }
 
-fn add(sum: &mut [u64], values: &[u64]) {
+pub(super) fn add(sum: &mut [u64], values: &[u64]) {
     for (sum, value) in sum.iter_mut().zip(values) {
         *sum = sum.saturating_add(*value);
     }
 }
 
-fn note(timeline: &Timeline, values: &[u64]) -> Note {
+pub(super) fn note(timeline: &Timeline, values: &[u64]) -> Note {
     let Some(sample) = peak_sample(timeline) else {
         return Note::default();
     };
@@ -96,7 +96,7 @@ fn note(timeline: &Timeline, values: &[u64]) -> Note {
 }
 
 /// What stands between two curves.
-fn between(name: &str, upper: &[u64], lower: &[u64], ink: Ink) -> Layer {
+pub(super) fn between(name: &str, upper: &[u64], lower: &[u64], ink: Ink) -> Layer {
     let values: Vec<u64> = upper.iter().zip(lower).map(|(u, l)| u.saturating_sub(*l)).collect();
     Layer { name: name.to_owned(), note: Note::bytes(highest(&values), "at most"), values, ink }
 }

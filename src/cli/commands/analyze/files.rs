@@ -16,7 +16,8 @@ use crate::report::{self, MarkdownOptions, TraceReport};
 /// Before the work: can the folder be written to, and is nothing in the way?
 pub(super) fn check(folder: &Path, overwrite: bool) -> anyhow::Result<()> {
     output::check_folder(folder)?;
-    let pictures = report::PICTURE_KINDS.map(|kind| report::picture_name(kind, 0));
+    let kinds = report::PICTURE_KINDS.into_iter().chain([report::DRIVER_PICTURE]);
+    let pictures: Vec<String> = kinds.map(|kind| report::picture_name(kind, 0)).collect();
     for name in
         ["report.html", "report.md", "report.json"].into_iter().chain(pictures.iter().map(String::as_str))
     {
@@ -67,6 +68,13 @@ fn files(trace: &TraceReport, pages: &[PageDevice], analysis: &AnalysisArgs) -> 
             // A picture with nothing in it is not written; the page says why.
             if let Some(svg) = report::picture_svg(kind, trace, device) {
                 files.push((report::picture_name(kind, device.device), svg));
+            }
+        }
+    }
+    if let Some(driver) = &trace.driver {
+        for device in &driver.devices {
+            if let Some(svg) = report::driver_timeline_svg(trace, driver, device) {
+                files.push((report::picture_name(report::DRIVER_PICTURE, device.device), svg));
             }
         }
     }

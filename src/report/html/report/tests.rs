@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::report::types::{DeviceReport, LineRow, SourceRow};
-use crate::report::{Report, escape, fixtures};
+use crate::report::{Report, driver_fixture, escape, fixtures};
 
 fn made(report: &Report) -> String {
     let options = HtmlOptions {
@@ -79,7 +79,8 @@ fn the_answer_stands_above_the_pictures() {
 fn every_link_of_the_page_leads_to_a_place_that_is_there_once() {
     let mut report = fixtures::recorded();
     add_device(&mut report, 3);
-    for page in [made(&fixtures::late()), made(&report)] {
+    let drivers = [driver_fixture::full(), driver_fixture::leaks()].map(|report| made(&report));
+    for page in [made(&fixtures::late()), made(&report)].into_iter().chain(drivers) {
         let mut ids: Vec<&str> =
             page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
         for link in page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()) {
@@ -109,7 +110,8 @@ fn hostile_names_are_text() {
 
 #[test]
 fn nothing_is_loaded_and_nothing_is_styled_in_place() {
-    for report in [fixtures::recorded(), fixtures::hostile()] {
+    let driver = driver_fixture::hostile(driver_fixture::full());
+    for report in [fixtures::recorded(), fixtures::hostile(), driver] {
         let page = made(&report);
         let frame = without(&page, "<script type=\"module\">", "</script>");
         assert!(!frame.contains("http://") && !frame.contains("https://"));
@@ -176,6 +178,41 @@ fn many_devices_rows_and_names_leave_two_megabytes_to_the_blobs() {
 }
 
 #[test]
+fn a_page_of_driver_calls_alone_says_what_it_is_and_has_no_empty_views() {
+    let report = driver_fixture::leaks();
+    let page = made(&report);
+    let frame = without(&page, "<script type=\"module\">", "</script>");
+    for part in [
+        "A recording of driver calls",
+        "leaks.cu:27 runtime",
+        "Driver calls</dt>",
+        "href=\"#driver\"",
+        "no rule",
+        "id=\"memlab-report\"",
+    ] {
+        assert!(frame.to_lowercase().contains(&part.to_lowercase()), "{part}");
+    }
+    for part in ["class=\"view", "data-device=", "No device has", "looks wasted"] {
+        assert!(!frame.contains(part), "{part}");
+    }
+    let mut beside = driver_fixture::full();
+    assert!(!made(&beside).contains("A recording of driver calls"), "the device's verdict is the verdict");
+    beside.traces[0].driver = None;
+    assert!(!made(&beside).contains("id=\"driver"));
+}
+
+#[test]
+fn driver_calls_leave_two_megabytes_to_the_blobs_too() {
+    let alone = driver_fixture::many(5_000);
+    assert!(text_of(&alone) < MOST_TEXT, "{}", text_of(&alone));
+    let mut beside = fixtures::many_lines(3_000);
+    let device = beside.traces[0].devices[0].clone();
+    beside.traces[0].devices = (0..300).map(|n| DeviceReport { device: n, ..device.clone() }).collect();
+    beside.traces[0].driver = alone.traces.into_iter().next().and_then(|trace| trace.driver);
+    assert!(text_of(&beside) < MOST_TEXT, "{}", text_of(&beside));
+}
+
+#[test]
 fn broken_reports_still_give_pages() {
     let mut report = fixtures::late();
     report.traces[0].devices[0].timeline = crate::report::Timeline::default();
@@ -197,6 +234,9 @@ fn pages_for_a_look() {
         ("recorded", several),
         ("hostile", fixtures::hostile()),
         ("many", fixtures::many_lines(2_500)),
+        ("driver", driver_fixture::full()),
+        ("leaks", driver_fixture::leaks()),
+        ("driver-hostile", driver_fixture::hostile(driver_fixture::full())),
     ] {
         std::fs::write(folder.join(format!("{name}.html")), made(&report)).unwrap();
         std::fs::write(folder.join(format!("{name}.json")), crate::report::json(&report)).unwrap();

@@ -1,5 +1,6 @@
 //! The tables of one device: which rows and columns each has.
 
+mod driver;
 mod fragmentation;
 mod lines;
 mod live;
@@ -7,6 +8,7 @@ mod other;
 mod recorded;
 mod steps;
 
+pub(super) use driver::{driver_holders, driver_kinds, driver_lines, missing, refused, sums};
 pub(super) use fragmentation::{by_cause, moments, pins, totals};
 pub(super) use lines::lines;
 pub(super) use live::live;
