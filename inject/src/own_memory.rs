@@ -34,6 +34,8 @@ pub(crate) struct Careful {
     way: Way,
     /// Address and length of what was read at the beginning, and where in `data` it lies.
     ahead: Vec<(usize, usize, usize)>,
+    /// Address and length of the pieces that were read for that, which lie in `data` one behind the other.
+    pieces: Vec<(usize, usize)>,
     data: Vec<u8>,
     /// Where in `ahead` the next read is looked for first.
     next: usize,
@@ -47,6 +49,9 @@ enum Way {
     Pipe(Pipe),
     System,
 }
+
+/// Bytes that are read at once, at most: half of what a pipe holds.
+const MOST_AHEAD: usize = 1 << 15;
 
 const UNKNOWN: u8 = 0;
 const SYSTEM: u8 = 1;
@@ -143,22 +148,60 @@ fn word_in(bytes: &[u8], at: usize) -> usize {
 
 impl Careful {
     fn new(way: Way) -> Self {
-        Self { way, ahead: Vec::new(), data: Vec::new(), next: 0, spare: Vec::new(), log: Vec::new() }
+        Self {
+            way,
+            ahead: Vec::new(),
+            pieces: Vec::new(),
+            data: Vec::new(),
+            next: 0,
+            spare: Vec::new(),
+            log: Vec::new(),
+        }
     }
 
     /// Reads at once what the last walk has read.
     fn read_ahead(&mut self) -> Result<(), Unread> {
-        self.ahead.clear();
-        self.next = 0;
-        let mut length = 0;
-        for &(at, bytes) in &self.log {
-            self.ahead.push((at, bytes, length));
-            length += bytes;
+        let known = self.ahead.iter().map(|&(at, length, _)| (at, length));
+        if !known.eq(self.log.iter().copied()) {
+            self.plan();
         }
-        let pieces: Vec<libc::iovec> = self.log.iter().map(|&(at, bytes)| piece(at, bytes)).collect();
         self.log.clear();
-        self.data.resize(length, 0);
-        if pieces.is_empty() { Ok(()) } else { self.way.read(&pieces, &mut self.data) }
+        self.next = 0;
+        if self.pieces.is_empty() {
+            return Ok(());
+        }
+        let pieces: Vec<libc::iovec> = self.pieces.iter().map(|&(at, length)| piece(at, length)).collect();
+        self.way.read(&pieces, &mut self.data)
+    }
+
+    /// Makes pieces of the log: what lies close together is one, for each costs more than its bytes.
+    fn plan(&mut self) {
+        const CLOSE: usize = 256;
+        self.ahead = self.log.iter().map(|&(at, length)| (at, length, 0)).collect();
+        self.pieces.clear();
+        let mut order: Vec<usize> = (0..self.ahead.len()).collect();
+        order.sort_unstable_by_key(|&index| self.ahead[index].0);
+        let mut before = 0;
+        for index in order {
+            let (at, length, from) = &mut self.ahead[index];
+            match self.pieces.last_mut() {
+                Some((start, bytes)) if *at <= *start + *bytes + CLOSE => {
+                    *bytes = (*bytes).max(*at + *length - *start);
+                }
+                last => {
+                    before += last.map_or(0, |last| last.1);
+                    self.pieces.push((*at, *length));
+                }
+            }
+            let start = self.pieces.last().map_or(0, |last| last.0);
+            *from = before + (*at - start);
+        }
+        let length: usize = self.pieces.iter().map(|piece| piece.1).sum();
+        if length > MOST_AHEAD {
+            self.ahead.clear();
+            self.pieces.clear();
+        }
+        self.data.resize(length.min(MOST_AHEAD), 0);
     }
 
     fn bytes(&mut self, at: usize, length: usize) -> Result<&[u8], Unread> {
@@ -283,6 +326,7 @@ mod tests {
             assert_eq!(careful.bytes(at[2], 8), Ok(&6u64.to_ne_bytes()[..]));
             assert_eq!(all(&mut careful), [Ok(4), Ok(5), Ok(6)]);
             assert_eq!(std::hint::black_box(values).len(), 3);
+            assert_eq!(careful.pieces.len(), 1);
         }
     }
 }

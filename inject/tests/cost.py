@@ -27,10 +27,12 @@ def pairs(alloc, free):
 
 
 def deep(levels, work):
-    """Calls `work` below `levels` frames of Python, each with frames of C around it."""
-    if levels == 0:
-        return work()
-    return next(map(deep, (levels - 1,), (work,)))
+    """Calls `work` below `levels` functions of Python, each with frames of C around it."""
+    for level in range(levels):
+        names = {"inner": work}
+        exec(compile(f"def level_{level}(): return next(map(lambda _: inner(), (0,)))", f"level-{level}.py", "exec"), names)
+        work = names[f"level_{level}"]
+    return work()
 
 
 def main():
@@ -41,7 +43,7 @@ def main():
     cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
     cuda.cuCtxSetCurrent(context)
     found = []
-    work = lambda: found.append(deep(19, lambda: pairs(cuda.cuMemAlloc_v2, cuda.cuMemFree_v2)))
+    work = lambda: found.append(deep(9, lambda: pairs(cuda.cuMemAlloc_v2, cuda.cuMemFree_v2)))
     if sys.argv[2] == "thread":
         thread = threading.Thread(target=work)
         thread.start()
