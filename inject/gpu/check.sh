@@ -14,6 +14,23 @@ cd "$scratch"
 
 say() { printf '\n== %s\n' "$*"; }
 
+say "what the system allows"
+uname -sr
+python3 - <<'PYTHON'
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+class Piece(ctypes.Structure):
+    _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+value, found = ctypes.c_uint64(7), ctypes.c_uint64()
+here, there = (Piece(ctypes.addressof(x), 8) for x in (found, value))
+count = libc.process_vm_readv(os.getpid(), ctypes.byref(here), 1, ctypes.byref(there), 1, 0)
+print("process_vm_readv:", count, os.strerror(ctypes.get_errno()) if count < 0 else found.value)
+ends = os.pipe()
+count = libc.write(ends[1], ctypes.c_void_p(ctypes.addressof(value)), 8)
+wrong = libc.write(ends[1], ctypes.c_void_p(16), 8)
+print("pipe:", count, "from a wrong address:", wrong, os.strerror(ctypes.get_errno()))
+PYTHON
+
 say "build"
 cuda=${CUDA_HOME:-/usr/local/cuda}
 # The runtime from a Python wheel where there is no toolkit.
@@ -72,6 +89,9 @@ PYTHON
     say "PyTorch under memlab record"
     "$memlab" record --hook cupti -o torch.msgpack -- python3 job.py || status=1
     python3 "$here/compare.py" torch.msgpack || status=1
+    nvidia-smi --query-gpu=memory.used,memory.total --format=csv,noheader || true
+    python3 "$here/compare.py" torch.msgpack | grep -q 'with Python [1-9]' || { echo "no Python stack"; status=1; }
+    python3 "$here/compare.py" torch.msgpack | grep -q '^readings of' || { echo "no readings"; status=1; }
     say "PyTorch with expandable segments"
     PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True "$memlab" record --hook cupti -o expandable.msgpack -- python3 job.py || status=1
     python3 "$here/compare.py" expandable.msgpack || status=1

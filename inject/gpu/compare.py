@@ -47,7 +47,7 @@ def column(value, count):
 class Trace:
     def __init__(self, path):
         self.rows, self.modules, self.frames, self.stacks, self.faults, self.process = [], [("", "")], [], [[]], [], {}
-        self.strings, self.python_frames, self.python_stacks, self.closed = [""], [], [[]], False
+        self.strings, self.python_frames, self.python_stacks, self.closed, self.samples = [""], [], [[]], False, []
         with open(path, "rb") as file:
             for _, kind, codec, _, facts, payload, _ in msgpack.Unpacker(file, strict_map_key=False, max_buffer_size=1 << 30):
                 raw = zlib.decompress(payload) if codec == 2 else payload
@@ -64,6 +64,8 @@ class Trace:
             self.process.update(payload)
         elif kind == 7:
             self.faults += payload["texts"]
+        elif kind == 11:
+            self.samples += payload["samples"]
         elif kind == 14:
             keys = "call order time result device context stream address bytes handle offset flags thread depth native python"
             columns = {key: column(payload.get(key), facts["count"]) for key in keys.split()}
@@ -160,10 +162,39 @@ def describe(trace):
         outer = [path for path in paths if not path.startswith(("libcuda.so", "libcudart"))]
         modules[outer[0] if outer else "?"] += row["bytes"]
     print("kept device bytes by module:", dict(modules.most_common(12)), "sum", sum(modules.values()))
+    for device in sorted({sample["device"] for sample in trace.samples}):
+        describe_readings(trace, [sample for sample in trace.samples if sample["device"] == device])
     with_native = sum(1 for row in trace.rows if row["native"])
     with_python = sum(1 for row in trace.rows if row["python"])
     depth = max((len(stack) for stack in trace.stacks), default=0)
     print(f"rows {len(trace.rows)}, with a native stack {with_native} (deepest {depth}), with Python {with_python}")
+
+
+def taken(trace, device, calls):
+    """Bytes of the device that the process holds by the rows up to `calls`: not what pools keep, nor arrays' padding."""
+    live = {}
+    for row in sorted(trace.rows, key=lambda row: row["order"]):
+        name = trace.name(row)
+        if row["order"] > calls or row["result"] or row["depth"]:
+            continue
+        if name in FREES:
+            key, takers = FREES[name]
+            for taker in takers:
+                live.pop((taker, row[key]), None)
+        elif name in ("device_alloc", "pool_alloc", "create", "array_create") and row["device"] == device:
+            live[(name, row["handle" if name in ("create", "array_create") else "address"])] = row["bytes"]
+    return sum(live.values())
+
+
+def describe_readings(trace, samples):
+    shown = samples if len(samples) <= 8 else samples[:4] + samples[-4:]
+    print(f"readings of device {samples[0]['device']}: {len(samples)}")
+    for sample in shown:
+        used = sample["total_bytes"] - sample["free_bytes"]
+        own, calls = sample.get("process_bytes"), sample["driver_calls"]
+        held = taken(trace, sample["device"], calls)
+        rest = "?" if own is None else own - held
+        print(f"  after call {calls}: device used {used}, process {own}, taken by calls {held}, rest of the process {rest}")
 
 
 def main():

@@ -34,9 +34,13 @@ pub(crate) struct Careful {
     way: Way,
     /// Address and length of what was read at the beginning, and where in `data` it lies.
     ahead: Vec<(usize, usize, usize)>,
+    /// Address and length of the pieces that were read for that, which lie in `data` one behind the other.
+    pieces: Vec<(usize, usize)>,
     data: Vec<u8>,
     /// Where in `ahead` the next read is looked for first.
     next: usize,
+    /// The last read that was not foreseen.
+    spare: Vec<u8>,
     /// What is read by this walk.
     log: Vec<(usize, usize)>,
 }
@@ -45,6 +49,9 @@ enum Way {
     Pipe(Pipe),
     System,
 }
+
+/// Bytes that are read at once, at most: half of what a pipe holds.
+const MOST_AHEAD: usize = 1 << 15;
 
 const UNKNOWN: u8 = 0;
 const SYSTEM: u8 = 1;
@@ -104,58 +111,114 @@ impl Reader {
         }
     }
 
-    /// Bytes at an address.
-    pub(crate) fn bytes<const N: usize>(&mut self, at: usize) -> Result<[u8; N], Unread> {
+    /// Words at offsets from an address, all of them within its first `N` bytes, which are all there if one is.
+    pub(crate) fn words<const N: usize, const M: usize>(
+        &mut self,
+        at: usize,
+        offsets: [usize; M],
+    ) -> Result<[usize; M], Unread> {
         match self {
             // SAFETY: the caller chose this way because it knows that the bytes are there.
-            Self::Plain => Ok(unsafe { (at as *const [u8; N]).read_unaligned() }),
-            // It may have worked until now: programs that shut themselves in do so when they are set up.
-            Self::Careful(careful) => careful.bytes(at).inspect_err(|&unread| {
-                if unread == Unread::Refused {
-                    WAY.store(UNKNOWN, Ordering::Relaxed);
-                }
-            }),
+            Self::Plain => Ok(offsets.map(|offset| unsafe { word(at + offset) })),
+            Self::Careful(careful) => {
+                let bytes = careful.bytes(at, N).inspect_err(|&unread| {
+                    // It may have worked until now: programs that shut themselves in do so when they are set up.
+                    if unread == Unread::Refused {
+                        WAY.store(UNKNOWN, Ordering::Relaxed);
+                    }
+                })?;
+                Ok(offsets.map(|offset| word_in(bytes, offset)))
+            }
         }
     }
 }
 
+/// The word at an address.
+///
+/// # Safety
+/// A word lies there.
+pub(crate) unsafe fn word(at: usize) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { (at as *const usize).read_unaligned() }
+}
+
+fn word_in(bytes: &[u8], at: usize) -> usize {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |word| usize::from_ne_bytes(*word))
+}
+
 impl Careful {
     fn new(way: Way) -> Self {
-        Self { way, ahead: Vec::new(), data: Vec::new(), next: 0, log: Vec::new() }
+        Self {
+            way,
+            ahead: Vec::new(),
+            pieces: Vec::new(),
+            data: Vec::new(),
+            next: 0,
+            spare: Vec::new(),
+            log: Vec::new(),
+        }
     }
 
     /// Reads at once what the last walk has read.
     fn read_ahead(&mut self) -> Result<(), Unread> {
-        self.ahead.clear();
-        self.next = 0;
-        let mut length = 0;
-        for &(at, bytes) in &self.log {
-            self.ahead.push((at, bytes, length));
-            length += bytes;
+        let known = self.ahead.iter().map(|&(at, length, _)| (at, length));
+        if !known.eq(self.log.iter().copied()) {
+            self.plan();
         }
-        let pieces: Vec<libc::iovec> = self.log.iter().map(|&(at, bytes)| piece(at, bytes)).collect();
         self.log.clear();
-        self.data.resize(length, 0);
-        if pieces.is_empty() { Ok(()) } else { self.way.read(&pieces, &mut self.data) }
+        self.next = 0;
+        if self.pieces.is_empty() {
+            return Ok(());
+        }
+        let pieces: Vec<libc::iovec> = self.pieces.iter().map(|&(at, length)| piece(at, length)).collect();
+        self.way.read(&pieces, &mut self.data)
     }
 
-    fn bytes<const N: usize>(&mut self, at: usize) -> Result<[u8; N], Unread> {
-        if is_on_own_stack(at, N) {
-            // SAFETY: see there. Frames that C runs lie on the stack.
-            return Ok(unsafe { (at as *const [u8; N]).read_unaligned() });
+    /// Makes pieces of the log: what lies close together is one, for each costs more than its bytes.
+    fn plan(&mut self) {
+        const CLOSE: usize = 256;
+        self.ahead = self.log.iter().map(|&(at, length)| (at, length, 0)).collect();
+        self.pieces.clear();
+        let mut order: Vec<usize> = (0..self.ahead.len()).collect();
+        order.sort_unstable_by_key(|&index| self.ahead[index].0);
+        let mut before = 0;
+        for index in order {
+            let (at, length, from) = &mut self.ahead[index];
+            match self.pieces.last_mut() {
+                Some((start, bytes)) if *at <= *start + *bytes + CLOSE => {
+                    *bytes = (*bytes).max(*at + *length - *start);
+                }
+                last => {
+                    before += last.map_or(0, |last| last.1);
+                    self.pieces.push((*at, *length));
+                }
+            }
+            let start = self.pieces.last().map_or(0, |last| last.0);
+            *from = before + (*at - start);
         }
-        self.log.push((at, N));
-        let is_it = |known: &(usize, usize, usize)| (known.0, known.1) == (at, N);
-        let mut order = (self.next..self.ahead.len()).chain(0..self.next);
-        if let Some(found) = order.find(|&known| is_it(&self.ahead[known])) {
+        let length: usize = self.pieces.iter().map(|piece| piece.1).sum();
+        if length > MOST_AHEAD {
+            self.ahead.clear();
+            self.pieces.clear();
+        }
+        self.data.resize(length.min(MOST_AHEAD), 0);
+    }
+
+    fn bytes(&mut self, at: usize, length: usize) -> Result<&[u8], Unread> {
+        if is_on_own_stack(at, length) {
+            // SAFETY: see there. Frames that C runs lie on the stack.
+            return Ok(unsafe { std::slice::from_raw_parts(at as *const u8, length) });
+        }
+        self.log.push((at, length));
+        let is_it = |known: &usize| (self.ahead[*known].0, self.ahead[*known].1) == (at, length);
+        if let Some(found) = (self.next..self.ahead.len()).chain(0..self.next).find(is_it) {
             self.next = found + 1;
             let from = self.ahead[found].2;
-            if let Some(bytes) = self.data.get(from..).and_then(|rest| rest.first_chunk()) {
-                return Ok(*bytes);
-            }
+            return Ok(&self.data[from..from + length]);
         }
-        let mut bytes = [0; N];
-        self.way.read(&[piece(at, N)], &mut bytes).map(|()| bytes)
+        self.spare.resize(length, 0);
+        self.way.read(&[piece(at, length)], &mut self.spare)?;
+        Ok(&self.spare)
     }
 }
 
@@ -191,7 +254,8 @@ impl Way {
 /// The first way that can read what is there for certain.
 fn working() -> u8 {
     static THERE: u64 = 0x6d65_6d6c_6162;
-    let reads = |way: Way| Careful::new(way).bytes(&raw const THERE as usize) == Ok(THERE.to_ne_bytes());
+    let reads =
+        |way: Way| Careful::new(way).bytes(&raw const THERE as usize, 8) == Ok(&THERE.to_ne_bytes()[..]);
     if Pipe::new().is_some_and(|pipe| reads(Way::Pipe(pipe))) {
         PIPE
     } else if reads(Way::System) {
@@ -222,12 +286,12 @@ mod tests {
     fn what_is_not_mapped_is_not_read() {
         let there = Box::new(7usize);
         let at = &raw const *there as usize;
-        assert_eq!(Reader::Plain.bytes(at), Ok(7usize.to_ne_bytes()));
+        assert_eq!(Reader::Plain.words::<8, 1>(at, [0]), Ok([7]));
         for way in ways() {
-            let mut careful = Careful::new(way);
-            assert_eq!(careful.bytes(at), Ok(7usize.to_ne_bytes()));
-            assert_eq!(careful.bytes(at), Ok(7usize.to_ne_bytes()));
-            assert_eq!(careful.bytes::<8>(16), Err(Unread::Nothing));
+            let mut reader = Reader::Careful(Box::new(Careful::new(way)));
+            assert_eq!(reader.words::<8, 1>(at, [0]), Ok([7]));
+            assert_eq!(reader.words::<8, 1>(at, [0]), Ok([7]));
+            assert_eq!(reader.words::<8, 1>(16, [0]), Err(Unread::Nothing));
         }
     }
 
@@ -243,8 +307,8 @@ mod tests {
         };
         for way in ways() {
             let mut careful = Careful::new(way);
-            assert_eq!(careful.bytes(at + page - 64), Ok([0; 64]));
-            assert_eq!(careful.bytes::<72>(at + page - 64), Err(Unread::Nothing));
+            assert_eq!(careful.bytes(at + page - 64, 64), Ok(&[0; 64][..]));
+            assert_eq!(careful.bytes(at + page - 64, 72), Err(Unread::Nothing));
         }
     }
 
@@ -254,13 +318,15 @@ mod tests {
             let mut careful = Careful::new(way);
             let mut values = std::hint::black_box(vec![1u64, 2, 3]);
             let at = [0, 1, 2].map(|index| &raw const values[index] as usize);
-            let all = |careful: &mut Careful| at.map(|at| careful.bytes(at).map(u64::from_ne_bytes));
+            let all =
+                |careful: &mut Careful| at.map(|at| careful.bytes(at, 8).map(|bytes| word_in(bytes, 0)));
             assert_eq!(all(&mut careful), [Ok(1), Ok(2), Ok(3)]);
             std::hint::black_box(&mut values).copy_from_slice(&[4, 5, 6]);
             assert_eq!(careful.read_ahead(), Ok(()));
-            assert_eq!(careful.bytes(at[2]), Ok(6u64.to_ne_bytes()));
+            assert_eq!(careful.bytes(at[2], 8), Ok(&6u64.to_ne_bytes()[..]));
             assert_eq!(all(&mut careful), [Ok(4), Ok(5), Ok(6)]);
             assert_eq!(std::hint::black_box(values).len(), 3);
+            assert_eq!(careful.pieces.len(), 1);
         }
     }
 }

@@ -5,6 +5,8 @@
 
 use std::ffi::{CStr, c_char};
 
+use crate::own_memory::word;
+
 /// Where the frames of a thread begin and how they hang together; offsets in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
@@ -41,15 +43,6 @@ pub(crate) fn layout(minor: u32) -> Option<Layout> {
         _ => return None,
     };
     Some(Layout { first, within, code, previous, position })
-}
-
-/// The word at an address.
-///
-/// # Safety
-/// A word lies there.
-pub(crate) unsafe fn word(at: usize) -> usize {
-    // SAFETY: the caller's promise.
-    unsafe { (at as *const usize).read_unaligned() }
 }
 
 /// Offset of a member that a type declares.

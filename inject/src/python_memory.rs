@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustc_hash::FxHasher;
 
-use crate::own_memory::{Reader, Unread};
-use crate::python_layout::{Layout, OWNED_BY_C, Position, layout, member, word};
+use crate::own_memory::{Reader, Unread, word};
+use crate::python_layout::{Layout, OWNED_BY_C, Position, layout, member};
 use crate::python_table::Spot;
 
 /// Most bytes of a frame that are read, and how many where it lies on the interpreter's own stack: what follows may
@@ -177,9 +177,9 @@ impl Memory {
 
     fn frames(&self, thread: usize, most: usize, reader: &mut Reader) -> Result<Walked, Failure> {
         let layout = &self.layout;
-        let mut frame = usize::from_ne_bytes(reader.bytes(thread + layout.first)?);
+        let mut frame = first_word(reader, thread + layout.first)?;
         if let Some(within) = layout.within.filter(|_| frame != 0) {
-            frame = usize::from_ne_bytes(reader.bytes(frame + within)?);
+            frame = first_word(reader, frame + within)?;
         }
         let mut walked = Walked { spots: Vec::with_capacity(32), texts: Vec::with_capacity(32) };
         // Frames of C are steps, too: a wrong layout may lead in a circle.
@@ -189,12 +189,12 @@ impl Memory {
             }
             let [code, previous, position, owner] = match layout.position {
                 Position::Index(at, _) => {
-                    words::<FRAME_BYTES>(frame, [layout.code, layout.previous, at, at], reader)?
+                    reader.words::<FRAME_BYTES, 4>(frame, [layout.code, layout.previous, at, at])?
                 }
                 Position::Pointer(at, owner) => {
                     // The word that ends with the owner, which may be the last that is there.
                     let fields = [layout.code, layout.previous, at, owner & !7];
-                    words::<STACK_FRAME_BYTES>(frame, fields, reader)?
+                    reader.words::<STACK_FRAME_BYTES, 4>(frame, fields)?
                 }
             };
             let is_python = match layout.position {
@@ -218,7 +218,7 @@ impl Memory {
             return Err(Failure::Misread);
         }
         let fields = [TYPE, self.file, self.name, self.first_line];
-        let [kind, file, name, first_line] = words::<CODE_BYTES>(code, fields, reader)?;
+        let [kind, file, name, first_line] = reader.words::<CODE_BYTES, 4>(code, fields)?;
         if kind != self.code_type {
             return Err(Failure::Misread);
         }
@@ -236,18 +236,9 @@ impl Memory {
     }
 }
 
-/// Words at offsets from an address, all of them within `N` bytes: at once where reading is dear, one by one where not.
-fn words<const N: usize>(at: usize, offsets: [usize; 4], reader: &mut Reader) -> Result<[usize; 4], Failure> {
-    if let Reader::Plain = reader {
-        // SAFETY: whoever chose to read plainly knows that the whole object is there.
-        return Ok(offsets.map(|offset| unsafe { word(at + offset) }));
-    }
-    let bytes: [u8; N] = reader.bytes(at)?;
-    Ok(offsets.map(|offset| word_in(&bytes, offset)))
-}
-
-fn word_in(bytes: &[u8], at: usize) -> usize {
-    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |word| usize::from_ne_bytes(*word))
+fn first_word(reader: &mut Reader, at: usize) -> Result<usize, Failure> {
+    let [word] = reader.words::<8, 1>(at, [0])?;
+    Ok(word)
 }
 
 /// The characters of a text, by functions that only read.
