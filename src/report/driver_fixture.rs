@@ -181,7 +181,7 @@ fn line(holder: &str, place: DriverLineRow, peak: u64, taken: u64, kept: u64) ->
         total_bytes: (peak + 50) * MIB,
         taken,
         kept,
-        kept_bytes: if taken == 0 { 0 } else { peak * MIB / taken * kept },
+        kept_bytes: (peak * MIB).checked_div(taken).unwrap_or(0) * kept,
         ..place
     }
 }

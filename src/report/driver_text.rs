@@ -28,7 +28,7 @@ const TWO_LINES: usize = 2 * COLUMNS - 20;
 /// What nvidia-smi sees of `device`, on at most `limit` lines; none where no driver call was recorded.
 pub(super) fn sum_lines(trace: &TraceReport, device: u32, limit: usize) -> Vec<String> {
     let rows = trace.driver.iter().flat_map(|driver| &driver.devices);
-    match rows.filter(|row| row.device == device).last() {
+    match rows.rev().find(|row| row.device == device) {
         Some(row) if limit > 0 => {
             wrap(&words::sum_sentence(row, if limit == 1 { COLUMNS } else { TWO_LINES }), limit)
         }

@@ -95,7 +95,7 @@ fn devices(trace: &TraceReport, driver: &DriverReport, mut room: Room, bytes: us
 #[template(path = "driver-device.html", config = "src/report/assets/askama.toml")]
 struct Device {
     place: usize,
-    device: u32,
+    number: u32,
     headline: Prose,
     peak: Size,
     end: Size,
@@ -138,7 +138,7 @@ impl Device {
         let lines = (row.lines.as_slice(), row.lines_left_out);
         Self {
             place,
-            device: row.device,
+            number: row.device,
             headline: Prose::sentence(&words::headline(driver, row)),
             peak: Size(row.peak_bytes),
             end: Size(row.end_bytes),

@@ -5,6 +5,7 @@
 
 mod device;
 mod driver;
+mod driver_tables;
 mod findings;
 mod live;
 mod recorded;
