@@ -1,7 +1,8 @@
 //! What the device says is in use, as a sum of known parts.
 //!
-//! Owns the sum: what calls hold, what the driver took for the process by itself (measured once, at the first reading), what
-//! others hold, and what is left, which is said and never spread over the parts.
+//! Owns the sum: what calls hold, what the driver took for the process by itself (contexts, measured at the first reading;
+//! and what came to it since, where the driver names the process), what others hold, and what is left, which is said and
+//! never spread over the parts.
 
 use crate::model::{DeviceId, DriverRow, Sample};
 
@@ -78,8 +79,11 @@ pub struct Sum {
     pub calls: u32,
     /// What calls held.
     pub held_bytes: u64,
-    /// What the driver took for the process by itself. `None`: no reading says it.
+    /// What the driver took for the process by itself until the first reading: contexts. `None`: no reading says it.
     pub context_bytes: Option<u64>,
+    /// What it took by itself since: code of kernels when they are first used, their local memory, pools' caches. `None`: the
+    /// driver does not name the process, and then it is part of [`Sum::unknown_bytes`].
+    pub loaded_bytes: Option<u64>,
     /// What others hold; `None`: not known, and then part of [`Sum::context_bytes`].
     pub others_bytes: Option<u64>,
     /// What is left.
@@ -97,9 +101,10 @@ pub fn sums(
 ) -> Vec<Sum> {
     let held = Held { rows, takings, device };
     let context = Context::measured(&held, readings);
+    let loaded = Loaded { readings, context: context.bytes.unwrap_or(0) };
     let mut found = Vec::new();
     let mut add = |moment: SumMoment, reading: Option<&Reading>| {
-        found.extend(reading.map(|reading| context.sum(moment, reading, &held)));
+        found.extend(reading.map(|reading| context.sum(moment, reading, &held, &loaded)));
     };
     add(SumMoment::First, context.first.as_ref());
     add(SumMoment::Peak, readings.iter().rev().max_by_key(|reading| reading.used_bytes));
@@ -141,7 +146,7 @@ impl Context {
         Self { first, bytes, others }
     }
 
-    fn sum(&self, moment: SumMoment, reading: &Reading, held: &Held<'_>) -> Sum {
+    fn sum(&self, moment: SumMoment, reading: &Reading, held: &Held<'_>, loaded: &Loaded<'_>) -> Sum {
         let calls = reading.calls(held.rows);
         let held_bytes = held.at(calls);
         let others_bytes = match reading.process_bytes {
@@ -149,7 +154,9 @@ impl Context {
             // A failed request is no reading of the process: what others had at the first one must do.
             None => self.others,
         };
-        let parts = [held_bytes, self.bytes.unwrap_or(0), others_bytes.unwrap_or(0)];
+        let loaded_bytes = loaded.until(reading, held);
+        let parts =
+            [held_bytes, self.bytes.unwrap_or(0), loaded_bytes.unwrap_or(0), others_bytes.unwrap_or(0)];
         let known = parts.iter().fold(0u64, |sum, &bytes| sum.saturating_add(bytes));
         let unknown = i128::from(reading.used_bytes) - i128::from(known);
         Sum {
@@ -158,9 +165,27 @@ impl Context {
             calls,
             held_bytes,
             context_bytes: self.bytes,
+            loaded_bytes,
             others_bytes,
             unknown_bytes: i64::try_from(unknown).unwrap_or(if unknown < 0 { i64::MIN } else { i64::MAX }),
         }
+    }
+}
+
+/// What came to the process beside its calls since the first reading.
+struct Loaded<'a> {
+    readings: &'a [Reading],
+    context: u64,
+}
+
+impl Loaded<'_> {
+    /// By the reading itself, or by the last one before it that names the process: a failed request does not.
+    fn until(&self, reading: &Reading, held: &Held<'_>) -> Option<u64> {
+        let is_before = |known: &&Reading| known.time_us <= reading.time_us && known.process_bytes.is_some();
+        let by_itself = Some(reading).filter(|reading| reading.process_bytes.is_some());
+        let known = by_itself.or_else(|| self.readings.iter().rev().find(is_before))?;
+        let own = known.process_bytes?.saturating_sub(held.at(known.calls(held.rows)));
+        Some(own.saturating_sub(self.context))
     }
 }
 
@@ -218,12 +243,15 @@ mod tests {
             told,
             [
                 ("first", 0, context, others, 0),
-                ("peak", 1020, context, others, 20),
+                ("peak", 1020, context, others, 0),
                 ("end", 20, context, Some(210 * MIB), 0),
             ]
         );
+        let loaded: Vec<_> = found.iter().map(|sum| sum.loaded_bytes).collect();
+        assert_eq!(loaded, [Some(0), Some(20 * MIB), Some(0)]);
         for sum in &found {
-            let parts = sum.held_bytes + sum.context_bytes.unwrap() + sum.others_bytes.unwrap();
+            let own = sum.context_bytes.unwrap() + sum.loaded_bytes.unwrap();
+            let parts = sum.held_bytes + own + sum.others_bytes.unwrap();
             assert_eq!(parts as i64 + sum.unknown_bytes, sum.reading.used_bytes as i64);
         }
     }
@@ -237,10 +265,28 @@ mod tests {
         let found = sums(&rows, &takings, DeviceId(0), &readings, &[oom]);
         assert_eq!(found[0].reading.order, Some(1), "before the first call there is no context");
         assert_eq!((found[0].context_bytes, found[0].others_bytes), (Some(700 * MIB), None));
+        assert!(found.iter().all(|sum| sum.loaded_bytes.is_none()));
         assert_eq!(
             (found[2].moment, found[2].calls, found[2].unknown_bytes),
             (SumMoment::Oom, 3, MIB as i64)
         );
+    }
+
+    #[test]
+    fn a_failed_request_has_what_the_reading_before_it_says() {
+        let rows = rows();
+        let takings = Takings::of(&rows).all;
+        let at = |time_us: i64, reading: Reading| Reading { time_us, ..reading };
+        let readings =
+            [at(1_000_000, reading(1, 700, Some(500))), at(1_000_012, reading(2, 1730, Some(1530)))];
+        let oom = Reading { time_us: 1_000_025, order: None, used_bytes: 1760 * MIB, process_bytes: None };
+        let found = sums(&rows, &takings, DeviceId(0), &readings, &[oom]);
+        let sum = found.iter().find(|sum| sum.moment == SumMoment::Oom).unwrap();
+        assert_eq!(
+            (sum.held_bytes, sum.loaded_bytes, sum.others_bytes),
+            (1020 * MIB, Some(30 * MIB), Some(200 * MIB))
+        );
+        assert_eq!(sum.unknown_bytes, 10 * MIB as i64);
     }
 
     #[test]

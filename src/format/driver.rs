@@ -38,7 +38,9 @@ pub(super) fn write(sink: &mut Sink<'_>, layer: &DriverLayer) -> io::Result<()> 
         facts.key("start_us").int(times().min().unwrap_or(0));
         facts.key("end_us").int(times().max().unwrap_or(0));
         let mut calls = vec![0u64; rows.iter().map(|row| usize::from(row.code) + 1).max().unwrap_or(0)];
-        rows.iter().for_each(|row| calls[usize::from(row.code)] += 1);
+        for row in rows {
+            calls[usize::from(row.code)] += 1;
+        }
         let packer = facts.key("calls").array(calls.len());
         for count in calls {
             packer.uint(count);

@@ -102,10 +102,13 @@ pub struct DriverSumRow {
     /// What the driver itself took for the process: contexts, code of kernels. Measured at the first reading: in use then,
     /// less what calls held.
     pub context_bytes: Option<u64>,
+    /// What the driver itself took for the process since: code of kernels when they are first used, their local memory, pools'
+    /// caches. `null` if the driver does not say what the process holds; then it is in `unknown_bytes`.
+    #[serde(default)]
+    pub loaded_bytes: Option<u64>,
     /// In use by others: other processes, and what the driver keeps for itself. `null` if the driver does not say.
     pub others_bytes: Option<u64>,
-    /// What is left: in use, and none of the above. More code of kernels, pools' caches, the driver's rounding; negative
-    /// where calls account for more than is in use.
+    /// What is left: in use, and none of the above. Negative where calls account for more than is in use.
     pub unknown_bytes: i64,
 }
 

@@ -125,18 +125,19 @@ fn job_device() -> DriverDeviceRow {
     }
 }
 
-/// Context and other processes take the same at all moments; what is left is unknown.
+/// Context, loaded code and other processes take the same at all moments; what is left is unknown.
 fn sum(at: &str, used: u64, parts: Vec<DriverPartRow>) -> DriverSumRow {
-    let (context, others) = (512, 307);
+    let (context, loaded, others) = (500, 12, 307);
     let held: u64 = parts.iter().map(|part| part.bytes).sum();
     DriverSumRow {
         at: at.to_owned(),
         time_us: 1_700_000_000_000_000 + used as i64,
         used_bytes: used * MIB,
         process_bytes: Some((used - others) * MIB),
-        unknown_bytes: ((used - context - others) * MIB) as i64 - held as i64,
+        unknown_bytes: ((used - context - loaded - others) * MIB) as i64 - held as i64,
         parts,
         context_bytes: Some(context * MIB),
+        loaded_bytes: Some(loaded * MIB),
         others_bytes: Some(others * MIB),
     }
 }

@@ -32,6 +32,7 @@ pub(super) enum Part {
     Holder(String),
     OtherHolders(u64),
     Context,
+    Loaded,
     OtherProcesses,
     Unknown,
     /// What the driver says of this process; no part of the sum.
@@ -46,7 +47,8 @@ impl Part {
             Self::Holder(_) => return None,
             Self::OtherHolders(count) => format!("{} more holders", Count(*count)),
             Self::Context => "context, as at the first reading".to_owned(),
-            Self::OtherProcesses => "other processes".to_owned(),
+            Self::Loaded => "loaded since: code of kernels, caches of pools".to_owned(),
+            Self::OtherProcesses => "other processes, and the driver".to_owned(),
             Self::Unknown => "unknown".to_owned(),
             Self::Process => "this process, as the driver says".to_owned(),
         })
@@ -69,6 +71,7 @@ impl SumTable {
         let mut rows = vec![row(Part::InUse, &|sum| Some(signed(sum.used_bytes)))];
         rows.extend(holder_rows(&sums));
         rows.push(row(Part::Context, &|sum| sum.context_bytes.map(signed)));
+        rows.push(row(Part::Loaded, &|sum| sum.loaded_bytes.map(signed)));
         rows.push(row(Part::OtherProcesses, &|sum| sum.others_bytes.map(signed)));
         rows.push(row(Part::Unknown, &|sum| Some(sum.unknown_bytes)));
         if sums.iter().any(|sum| sum.process_bytes.is_some()) {
@@ -158,6 +161,7 @@ mod tests {
         let mut device = device();
         for sum in &mut device.sums {
             (sum.process_bytes, sum.context_bytes, sum.others_bytes) = (None, None, None);
+            sum.loaded_bytes = None;
         }
         let table = SumTable::of(&device).unwrap();
         let cells =

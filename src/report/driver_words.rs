@@ -72,7 +72,9 @@ fn parts(sum: &DriverSumRow, named: usize) -> Vec<String> {
         let bytes = rest.iter().fold(0u64, |sum, part| sum.saturating_add(part.bytes));
         parts.push(format!("{} more {}", Count(rest.len() as u64), Bytes(bytes)));
     }
-    let others = [("context", sum.context_bytes), ("other processes", sum.others_bytes)];
+    // In a sentence, what the driver takes by itself is one figure.
+    let own = sum.context_bytes.map(|context| context.saturating_add(sum.loaded_bytes.unwrap_or(0)));
+    let others = [("context", own), ("other processes", sum.others_bytes)];
     for (name, bytes) in others {
         parts.extend(bytes.filter(|&bytes| bytes > 0).map(|bytes| format!("{name} {}", Bytes(bytes))));
     }
@@ -256,7 +258,8 @@ mod tests {
         for report in [driver_fixture::full(), driver_fixture::leaks()] {
             for sum in driver(report).devices.iter().flat_map(|device| &device.sums) {
                 let held: u64 = sum.parts.iter().map(|part| part.bytes).sum();
-                let known = held + sum.context_bytes.unwrap() + sum.others_bytes.unwrap();
+                let own = sum.context_bytes.unwrap() + sum.loaded_bytes.unwrap();
+                let known = held + own + sum.others_bytes.unwrap();
                 assert_eq!(known as i64 + sum.unknown_bytes, sum.used_bytes as i64, "{}", sum.at);
             }
         }
@@ -273,6 +276,7 @@ mod tests {
         device.sums[1].unknown_bytes = -1024;
         assert!(sum_sentence(&device, 200).ends_with("MiB; calls account for 1.0 KiB more than is in use"));
         (device.sums[1].context_bytes, device.sums[1].others_bytes) = (None, None);
+        device.sums[1].loaded_bytes = None;
         device.sums[1].unknown_bytes = 820 << 20;
         let said = sum_sentence(&device, 200);
         assert!(

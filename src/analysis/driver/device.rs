@@ -153,6 +153,7 @@ impl Share<'_, '_> {
             process_bytes: sum.reading.process_bytes,
             parts: self.parts(sum.calls),
             context_bytes: sum.context_bytes,
+            loaded_bytes: sum.loaded_bytes,
             others_bytes: sum.others_bytes,
             unknown_bytes: sum.unknown_bytes,
         }
@@ -172,7 +173,7 @@ impl Share<'_, '_> {
             .filter(|row| row.kind != "unknown")
             .take(BANDS)
             .map(|row| row.holder.clone())
-            .chain(["other holders".to_owned(), "no stack known".to_owned()])
+            .chain(["other holders".to_owned(), "unknown".to_owned()])
             .collect();
         let (others, unknown) = (names.len() - 2, names.len() - 1);
         // Of each holder its band; holder 0 is the unknown one.
