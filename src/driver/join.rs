@@ -69,7 +69,7 @@ impl Join {
             if !found.is_empty() {
                 join.matched += 1;
                 join.matched_bytes += segment.bytes;
-                found.into_iter().for_each(|taking| join.mark(taking));
+                join.mark(&found);
             }
         }
         for segment in live {
@@ -79,15 +79,17 @@ impl Join {
             if !tiles.is_empty() {
                 join.live_matched += 1;
                 join.live_matched_bytes += segment.bytes;
-                tiles.into_iter().for_each(|taking| join.mark(taking));
+                join.mark(&tiles);
             }
         }
         join
     }
 
-    fn mark(&mut self, taking: Option<u32>) {
-        if let Some(is_segment) = taking.and_then(|taking| self.is_segment.get_mut(taking as usize)) {
-            *is_segment = true;
+    fn mark(&mut self, takings: &[Option<u32>]) {
+        for taking in takings.iter().flatten() {
+            if let Some(is_segment) = self.is_segment.get_mut(*taking as usize) {
+                *is_segment = true;
+            }
         }
     }
 }

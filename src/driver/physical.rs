@@ -30,6 +30,17 @@ struct Mapped {
     index: u32,
 }
 
+/// What came of releasing a handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Released {
+    /// It is not known, or was released before.
+    Unknown,
+    /// The memory has other handles, or is mapped.
+    Lives,
+    /// It was the last that kept this taking.
+    Ended(u32),
+}
+
 /// A mapping that went.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unmapped {
@@ -64,14 +75,12 @@ impl Physical {
         }
     }
 
-    /// A handle is released. `None`: it is not known; else the taking that ended.
-    pub(super) fn release(&mut self, handle: u64) -> Option<Option<u32>> {
-        let held = self.handles.get(&handle).and_then(|&at| self.memories.get_mut(at as usize))?;
-        if held.handles == 0 {
-            return None;
-        }
+    /// A handle is released.
+    pub(super) fn release(&mut self, handle: u64) -> Released {
+        let held = self.handles.get(&handle).and_then(|&at| self.memories.get_mut(at as usize));
+        let Some(held) = held.filter(|held| held.handles > 0) else { return Released::Unknown };
         held.handles -= 1;
-        Some(held.ended())
+        held.ended().map_or(Released::Lives, Released::Ended)
     }
 
     /// Memory behind `handle` is mapped at `address`; `index` is the caller's. Answers the taking.
@@ -119,9 +128,9 @@ mod tests {
         assert_eq!(physical.map(7, 0x3000, 1), Some(0));
         assert!(physical.is_known(7));
         physical.retain(7);
-        assert_eq!(physical.release(7), Some(None));
-        assert_eq!(physical.release(7), Some(None));
-        assert_eq!(physical.release(7), None, "released often enough");
+        assert_eq!(physical.release(7), Released::Lives);
+        assert_eq!(physical.release(7), Released::Lives);
+        assert_eq!(physical.release(7), Released::Unknown, "released often enough");
         assert!(!physical.is_known(7));
         assert_eq!(physical.unmap(0x1000, 0x1000), [Unmapped { index: 0, ended: None }]);
         assert_eq!(physical.unmap(0x3000, 0x1000), [Unmapped { index: 1, ended: Some(0) }]);

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use crate::model::{DeviceId, DriverCall, DriverRow, NO_DEVICE};
 
 use super::nested::copies;
-use super::physical::Physical;
+use super::physical::{Physical, Released};
 
 /// What kind of memory was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -286,8 +286,9 @@ impl Pass {
         match call {
             DriverCall::Retain => self.physical.retain(row.handle),
             DriverCall::Release => match self.physical.release(row.handle) {
-                Some(ended) => self.close_some(ended, index),
-                None => self.found.unknown_frees += u64::from(row.depth == 0),
+                Released::Ended(taking) => self.close(taking, index, Ending::Given),
+                Released::Lives => {}
+                Released::Unknown => self.found.unknown_frees += u64::from(row.depth == 0),
             },
             DriverCall::Map => {
                 let taking = self.physical.map(row.handle, row.address, self.found.mappings.len() as u32);
@@ -321,7 +322,9 @@ impl Pass {
         for mapping in self.physical.unmap(row.address, row.bytes) {
             let Some(found) = self.found.mappings.get_mut(mapping.index as usize) else { continue };
             found.until = index;
-            self.close_some(mapping.ended, index);
+            if let Some(taking) = mapping.ended {
+                self.close(taking, index, Ending::Given);
+            }
         }
     }
 
@@ -331,12 +334,6 @@ impl Pass {
                 self.live.remove(&key);
                 self.close(taking, index, Ending::WithContext);
             }
-        }
-    }
-
-    fn close_some(&mut self, taking: Option<u32>, index: u32) {
-        if let Some(taking) = taking {
-            self.close(taking, index, Ending::Given);
         }
     }
 

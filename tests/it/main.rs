@@ -14,6 +14,7 @@ mod diff;
 mod diff_cli;
 mod diff_libraries;
 mod docs;
+mod driver;
 mod emitted;
 mod escaping;
 mod exactness;

@@ -139,10 +139,7 @@ impl Share<'_, '_> {
             .samples
             .iter()
             .filter(|sample| sample.device == self.device && sample.driver_calls.is_none());
-        of_emitter
-            .filter_map(|sample| sample.total_bytes)
-            .last()
-            .or_else(|| self.work.total_bytes(self.device))
+        of_emitter.rev().find_map(|sample| sample.total_bytes).or_else(|| self.work.total_bytes(self.device))
     }
 
     fn sum(&self, sum: &Sum) -> DriverSumRow {

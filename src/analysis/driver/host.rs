@@ -23,7 +23,9 @@ impl Work<'_> {
         };
         // The device's peak says nothing here: rows go by their own.
         let (mut lines, lines_left_out) = self.lines(places, 0, None, holder);
-        lines.iter_mut().for_each(|row| row.at_peak_bytes = 0);
+        for row in &mut lines {
+            row.at_peak_bytes = 0;
+        }
         Some(DriverHostRow { kinds, lines, lines_left_out })
     }
 
