@@ -5,9 +5,48 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Action, DeviceId, DriverLayer, NO_DEVICE, NO_TIME, Trace};
+use crate::model::{Action, DeviceId, DriverLayer, Events, NO_DEVICE, NO_TIME, Segment, Trace};
 
 use super::{Holder, Holders, Join, Obtained, Taking, Takings, counts_on};
+
+/// What the allocator's events of one device say of the driver's memory.
+#[derive(Clone, Debug, Default)]
+pub struct AllocatorEvents {
+    /// Segments and ranges in the order in which they were obtained.
+    pub obtained: Vec<Obtained>,
+    /// Failed requests: time in Unix microseconds, and the bytes that the driver had left.
+    pub failed: Vec<(i64, u64)>,
+}
+
+impl AllocatorEvents {
+    /// Takes in further events.
+    pub fn take(&mut self, events: &Events) {
+        for event in 0..events.len() {
+            let (time_us, address) = (events.times_us[event], events.addresses[event]);
+            match events.actions[event] {
+                Action::SegmentAlloc | Action::SegmentMap => self.obtained.push(Obtained {
+                    address,
+                    bytes: events.sizes[event],
+                    time_us: Some(time_us).filter(|&time| time != NO_TIME),
+                }),
+                // The address of such an event is what the driver had left.
+                Action::Oom => self.failed.push((time_us, address)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Of all devices of `trace`.
+    #[must_use]
+    pub fn of(trace: &Trace) -> BTreeMap<DeviceId, Self> {
+        let of_device = |entry: &crate::model::DeviceTrace| {
+            let mut found = Self::default();
+            found.take(&entry.events);
+            (entry.device, found)
+        };
+        trace.devices.iter().map(of_device).collect()
+    }
+}
 
 /// The takings of a process, each with its holder.
 pub struct Claims<'a> {
@@ -26,12 +65,22 @@ impl<'a> Claims<'a> {
     /// Those of the driver calls of `trace`; `None` without any.
     #[must_use]
     pub fn of(trace: &'a Trace) -> Option<Self> {
+        Self::with(trace, &AllocatorEvents::of(trace))
+    }
+
+    /// As [`Claims::of`], with what the allocator's events say, where `trace` has not all of them.
+    #[must_use]
+    pub fn with(trace: &'a Trace, events: &BTreeMap<DeviceId, AllocatorEvents>) -> Option<Self> {
         let layer = trace.driver.as_deref()?;
         let takings = Takings::of(&layer.rows);
         let mut holders = Holders::of(layer, program(trace));
-        let entries = trace.devices.iter().map(|entry| entry.device);
-        let joins: BTreeMap<DeviceId, Join> =
-            entries.filter_map(|device| Some((device, join(trace, layer, &takings, device)?))).collect();
+        let joins: BTreeMap<DeviceId, Join> = events
+            .iter()
+            .filter_map(|(&device, found)| {
+                let live = trace.device(device).and_then(|entry| entry.segments.as_deref());
+                Some((device, join(layer, &takings, device, &found.obtained, live.unwrap_or_default())?))
+            })
+            .collect();
         if !joins.is_empty() {
             holders.include_allocator();
         }
@@ -105,22 +154,15 @@ pub fn program(trace: &Trace) -> Option<&str> {
     trace.process.other.get("driver")?.get("program")?.as_str()
 }
 
-fn join(trace: &Trace, layer: &DriverLayer, takings: &Takings, device: DeviceId) -> Option<Join> {
-    let entry = trace.device(device)?;
-    let events = &entry.events;
-    let is_obtained =
-        |&event: &usize| matches!(events.actions[event], Action::SegmentAlloc | Action::SegmentMap);
-    let obtained: Vec<Obtained> = (0..events.len())
-        .filter(is_obtained)
-        .map(|event| Obtained {
-            address: events.addresses[event],
-            bytes: events.sizes[event],
-            time_us: Some(events.times_us[event]).filter(|&time| time != NO_TIME),
-        })
-        .collect();
-    let live = entry.segments.as_deref().unwrap_or_default();
+fn join(
+    layer: &DriverLayer,
+    takings: &Takings,
+    device: DeviceId,
+    obtained: &[Obtained],
+    live: &[Segment],
+) -> Option<Join> {
     let is_known = !obtained.is_empty() || !live.is_empty();
-    is_known.then(|| Join::of(&layer.rows, takings, device, &obtained, live))
+    is_known.then(|| Join::of(&layer.rows, takings, device, obtained, live))
 }
 
 #[cfg(test)]

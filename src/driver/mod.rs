@@ -15,7 +15,7 @@ mod sums;
 mod takings;
 mod usage;
 
-pub use claims::{Claims, program};
+pub use claims::{AllocatorEvents, Claims, program};
 pub use holders::{Holder, HolderKind, Holders};
 pub use join::{Join, Obtained};
 pub use places::{Place, Places};

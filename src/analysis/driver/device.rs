@@ -10,7 +10,7 @@ use crate::report::{
 };
 use crate::units::Bytes;
 
-use super::{Work, failed_requests};
+use super::Work;
 
 /// Holders with a band of their own in the timeline.
 const BANDS: usize = 8;
@@ -122,12 +122,12 @@ impl Share<'_, '_> {
         let work = self.work;
         let (rows, takings) = (&work.claims.layer.rows, &work.claims.takings.all);
         let readings = work.readings(self.device);
-        let of_failures = |(time_us, free): (i64, u64)| {
+        let of_failures = |&(time_us, free): &(i64, u64)| {
             let used_bytes = self.allocators_total()?.checked_sub(free)?;
             Some(Reading { time_us, order: None, used_bytes, process_bytes: None })
         };
-        let ooms: Vec<Reading> =
-            failed_requests(work.trace, self.device).into_iter().filter_map(of_failures).collect();
+        let failed = work.events.get(&self.device).map(|events| events.failed.as_slice()).unwrap_or_default();
+        let ooms: Vec<Reading> = failed.iter().filter_map(of_failures).collect();
         let found = sums(rows, takings, self.device, &readings, &ooms);
         found.into_iter().map(|sum| self.sum(&sum)).collect()
     }

@@ -6,8 +6,10 @@ mod device;
 mod host;
 mod lines;
 
-use crate::driver::{Claims, Places, program};
-use crate::model::{Action, DeviceId, DriverCall, DriverLayer, NO_DEVICE, Trace};
+use std::collections::BTreeMap;
+
+use crate::driver::{AllocatorEvents, Claims, Places, program};
+use crate::model::{DeviceId, DriverCall, DriverLayer, NO_DEVICE, Trace};
 use crate::report::{DriverCallRow, DriverRefusedRow, DriverReport, MissingModuleRow, SymbolsRow};
 
 use super::Options;
@@ -23,15 +25,26 @@ const MOST_MISSING: usize = 20;
 struct Work<'a> {
     trace: &'a Trace,
     claims: Claims<'a>,
+    events: &'a BTreeMap<DeviceId, AllocatorEvents>,
     top: usize,
 }
 
 /// The report on the driver calls of `trace`; `None` where none were recorded.
 pub(super) fn report(trace: &Trace, options: &Options) -> Option<DriverReport> {
-    let claims = Claims::of(trace)?;
+    trace.driver.as_ref()?;
+    report_with(trace, &AllocatorEvents::of(trace), options)
+}
+
+/// As [`report`], with what the allocator's events say, where `trace` has not all of them.
+pub(super) fn report_with(
+    trace: &Trace,
+    events: &BTreeMap<DeviceId, AllocatorEvents>,
+    options: &Options,
+) -> Option<DriverReport> {
+    let claims = Claims::with(trace, events)?;
     let layer = claims.layer;
     let hook = trace.process.other.get("driver").and_then(|facts| facts.get("hook")?.as_str());
-    let work = Work { trace, claims, top: options.top.unwrap_or(MOST_LINES) };
+    let work = Work { trace, claims, events, top: options.top.unwrap_or(MOST_LINES) };
     let mut places = Places::new(trace, layer);
     let mut devices = work.claims.devices();
     devices.retain(|device| options.device.is_none_or(|wanted| device.0 == wanted));
@@ -79,18 +92,6 @@ impl Work<'_> {
     fn has_events(&self, device: DeviceId) -> bool {
         self.trace.device(device).is_some_and(|entry| entry.recorded_events() > 0)
     }
-}
-
-/// Times and free bytes of the allocator's failed requests.
-fn failed_requests(trace: &Trace, device: DeviceId) -> Vec<(i64, u64)> {
-    let Some(entry) = trace.device(device) else { return Vec::new() };
-    let events = &entry.events;
-    let is_failed = |&event: &usize| events.actions[event] == Action::Oom;
-    // The address of such an event is what the driver had left.
-    (0..events.len())
-        .filter(is_failed)
-        .map(|event| (events.times_us[event], events.addresses[event]))
-        .collect()
 }
 
 fn by_call(layer: &DriverLayer) -> Vec<DriverCallRow> {

@@ -16,7 +16,7 @@ use crate::model::{DeviceId, DeviceTrace, Trace, Warnings};
 use crate::report::RankRow;
 use crate::units::Count;
 
-use super::{Analysis, Options, analyze_file, ranks, recorded, rows};
+use super::{Analysis, Options, analyze_file, driver, ranks, recorded, rows};
 use whole::Whole;
 
 /// How much of a recording may be in memory at a time.
@@ -70,6 +70,10 @@ pub fn analyze_recording(
     let complete = recorded::is_whole(&trace, &mut warnings) && trace.complete;
     analysis.report.complete = complete && wholes.iter().all(Whole::has_all_allocations);
     analysis.report.events = wholes.iter().map(|whole| whole.events).sum();
+    if trace.driver.is_some() {
+        let events = wholes.iter_mut().map(|whole| (whole.device, std::mem::take(&mut whole.of_driver)));
+        analysis.report.driver = driver::report_with(&trace, &events.collect(), options);
+    }
     let times: Vec<_> = wholes.iter().map(|whole| (whole.device, whole.times_us)).collect();
     for (place, whole) in wholes.into_iter().enumerate() {
         warnings.merge(whole.warnings.clone());

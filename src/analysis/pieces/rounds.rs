@@ -45,6 +45,7 @@ pub(super) fn run(
         survey.carried = start;
         whole.timeline = Some(timeline(recording, device, &mut survey, &whole, room));
     }
+    whole.of_driver = survey.of_driver;
     let recorded_events = whole.events;
     Ok((whole, last.excerpt(recorded_events)))
 }

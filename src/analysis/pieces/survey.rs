@@ -3,6 +3,7 @@
 //! Owns the rounds that only look: what was held and live before the first event, when events happened, whose code is
 //! on the stacks.
 
+use crate::driver::AllocatorEvents;
 use crate::format::Recording;
 use crate::model::DeviceId;
 use crate::rebuild::{Carried, Prelude};
@@ -15,6 +16,8 @@ pub(super) struct Survey {
     pub(super) carried: Carried,
     pub(super) times: Times,
     pub(super) grouping: Grouping,
+    /// What the events say of the driver's memory, where its calls were recorded.
+    pub(super) of_driver: AllocatorEvents,
 }
 
 impl Survey {
@@ -28,11 +31,15 @@ impl Survey {
     ) -> Self {
         let (mut prelude, mut times) = (Prelude::default(), Times::new(recording.trace()));
         let mut seen = Seen::new(recording.trace());
+        let (with_calls, mut of_driver) = (recording.trace().driver.is_some(), AllocatorEvents::default());
         recording.rewind(device);
         while let Some(events) = recording.next(device, piece_events) {
             prelude.take(&events);
             times.take(&events);
             seen.take(&events);
+            if with_calls {
+                of_driver.take(&events);
+            }
         }
         let segments = recording.trace().device(device).and_then(|entry| entry.segments.clone());
         if prelude.must_look_again(segments.as_deref()) {
@@ -48,7 +55,7 @@ impl Survey {
             seen = rehearse(recording, device, &seen, &mut carried, (tells_modules, piece_events));
         }
         let grouping = Grouping::of_seen(recording.trace(), seen, by);
-        Self { carried, times, grouping }
+        Self { carried, times, grouping, of_driver }
     }
 }
 

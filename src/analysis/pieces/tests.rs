@@ -142,3 +142,20 @@ fn the_timeline_of_pieces_has_every_extreme() {
         |analysis: &Analysis| format!("{:?}", analysis.report.devices[0].pictures.segments.segments);
     assert!(segments(&whole) == segments(&pieces), "the picture of segments differs");
 }
+
+#[test]
+fn driver_calls_are_joined_with_the_segments_of_all_events() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/driver/layers");
+    for name in ["varlen", "varlen_expandable"] {
+        let read = |file: &str| read_path(&folder.join(file), &ReadOptions::default(), &|_, _| ()).unwrap();
+        let mut trace = read(&format!("{name}.msgpack"));
+        assert!(crate::analysis::join_calls(&mut trace, read(&format!("{name}.driver.msgpack"))));
+        let bytes = written(&trace);
+        let options = Options::default();
+        let room = Room { piece_events: 500, last_events: 1500 };
+        let pieces = analyze_recording("x", Recording::open(&bytes).unwrap(), &options, room).unwrap();
+        let whole = analyze_file("x", &crate::format::read(&bytes).unwrap(), &options).unwrap();
+        assert!(whole.report.driver.as_ref().unwrap().devices[0].join.unwrap().matched > 60, "{name}");
+        assert_eq!(json(&pieces)["driver"], json(&whole)["driver"], "{name}");
+    }
+}

@@ -4,6 +4,7 @@
 
 use crate::analysis::pictures::Ranks;
 use crate::analysis::{Options, ranks, recorded, rows};
+use crate::driver::AllocatorEvents;
 use crate::error::Result;
 use crate::findings::{self, DeviceFacts, Failure, LineBytes};
 use crate::model::{DeviceId, DeviceTrace, Sample, Trace, Warnings};
@@ -186,6 +187,7 @@ impl<'a> Gathered<'a> {
             findings::line_bytes(trace, key, bytes).filter(|_| bytes > 0)
         };
         let mut whole = Whole {
+            of_driver: AllocatorEvents::default(),
             lines_at_peak: table.entries.iter().filter_map(at_peak).collect(),
             times_us: self.times_us,
             device: self.device,
@@ -231,6 +233,8 @@ impl<'a> Gathered<'a> {
 
 /// What all events of a device say.
 pub(super) struct Whole {
+    /// What all events say of the driver's memory, where its calls were recorded.
+    pub(super) of_driver: AllocatorEvents,
     pub(super) device: DeviceId,
     pub(super) events: u64,
     allocations: u64,
