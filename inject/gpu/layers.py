@@ -102,7 +102,8 @@ PAIRS = {"device_alloc": "segment_alloc", "device_free": "segment_free", "map": 
 def compare_history(report, trace, emitted):
     """Every event of a segment is the driver's call or calls, in the same order."""
     for device in sorted(emitted.count):
-        calls, events = calls_of(trace, device), events_of(emitted, device)
+        calls = calls_of(trace, device)
+        events = events_of(emitted, device, calls)
         for call, kind in PAIRS.items():
             if not calls[call] and not events[kind]:
                 continue
@@ -112,19 +113,26 @@ def compare_history(report, trace, emitted):
 
 
 def calls_of(trace, device):
-    """Rows of libc10_cuda on the device that changed something, in order, by call."""
+    """Rows of libc10_cuda on the device that changed something, in order, by call. A thread that has no context yet maps
+    without saying a device."""
     calls = {call: [] for call in PAIRS}
     for row in own(trace, takings.in_order(trace)):
         name = trace.name(row)
-        if name in calls and row["device"] == device and row["address"] and not row["result"] and not row["depth"]:
+        here = row["device"] == device or name in ("map", "unmap") and row["device"] == 2**32 - 1
+        if name in calls and here and row["address"] and not row["result"] and not row["depth"]:
             calls[name].append(row)
     return calls
 
 
-def events_of(emitted, device):
-    """Events of segments by kind. What was there before the first one counts as if it had been taken then."""
+def events_of(emitted, device, calls):
+    """Events of segments by kind. What was there before the first one counts as if it had been taken then, in the order of
+    the calls: a state lists segments by address."""
     events = {kind: [] for kind in PAIRS.values()}
-    for address, size, _, is_expandable in emitted.begins.get(device, []):
+    first = {}
+    for place, row in enumerate(calls["device_alloc"] + calls["map"]):
+        first.setdefault(row["address"], place)
+    begins = sorted(emitted.begins.get(device, []), key=lambda segment: first.get(segment[0], 0))
+    for address, size, _, is_expandable in begins:
         kind = "segment_map" if is_expandable else "segment_alloc"
         events[kind].append((kind, address, size, None, device))
     for event in emitted.events:

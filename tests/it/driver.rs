@@ -70,6 +70,7 @@ fn the_sum_explains_what_is_in_use_within_five_percent_and_the_contexts_share_is
         // By cudaMemGetInfo, which knows nothing of processes and of what the recorder reads.
         let device_used = number("total") - number("free");
         let sum = sum(device(&report), "end");
+        assert_eq!(sum.used_bytes, device_used, "{name}");
         let calls: u64 = sum.parts.iter().map(|part| part.bytes).sum();
         let own = sum.context_bytes.unwrap() + sum.loaded_bytes.unwrap();
         let explained = calls + own;
@@ -94,6 +95,18 @@ fn a_library_beside_the_allocator_has_its_name_and_its_line() {
     let layer = trace.driver.unwrap();
     let with_python = layer.rows.iter().filter(|row| !trace.stacks.get(row.python).is_empty()).count();
     assert!(with_python * 2 > layer.rows.len(), "{with_python} of {}", layer.rows.len());
+}
+
+#[test]
+fn two_communicators_of_nccl_are_most_of_the_gap() {
+    let report = report("nccl");
+    let sum = sum(device(&report), "peak");
+    let held: Vec<(&str, u64)> = sum.parts.iter().map(|part| (part.holder.as_str(), part.bytes)).collect();
+    assert_eq!(held, [("NCCL", 813_694_976), (ALLOCATOR, 88_080_384)]);
+    // As the program printed it, by cudaMemGetInfo.
+    assert_eq!((sum.used_bytes, sum.unknown_bytes), (1_743_585_280, 0));
+    let nccl = device(&report).holders.iter().find(|row| row.holder == "NCCL").unwrap();
+    assert!(nccl.note.as_deref().unwrap().contains("share process groups"));
 }
 
 #[test]
