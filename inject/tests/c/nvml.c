@@ -1,7 +1,9 @@
 /* A stand-in for libnvidia-ml: two devices with known figures, in another order than CUDA's. Reading number n of CUDA's
- * device d, from 0 on, finds (80 + d) GiB in all, 1 GiB + n taken, (500 + d) MiB + n of them by this process.
+ * device d, from 0 on, finds (80 + d) GiB in all, 600 MiB of them the driver's own, 1 GiB + n taken by others than the
+ * driver, (500 + d) MiB + n by this process.
  * STANDIN_NVML is `fails` (no initialisation), `by-bus` (no device has a UUID), `silent` (no figures of processes),
- * `many` (the first answer has no room for all processes) or nothing. */
+ * `many` (the first answer has no room for all processes), `old` (only the first version of the figures, which counts
+ * the driver's own as taken) or nothing. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +11,7 @@
 #include <unistd.h>
 
 typedef struct { unsigned long long total, free, used; } Memory;
+typedef struct { unsigned version; unsigned long long total, reserved, free, used; } Memory2;
 typedef struct { unsigned pid; unsigned long long used; unsigned gpu, compute; } Process;
 typedef struct { int number, cuda; unsigned long long readings; } Device;
 
@@ -45,8 +48,16 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *name, void **device) {
 }
 int nvmlDeviceGetMemoryInfo(Device *device, Memory *memory) {
     memory->total = (80ull + device->cuda) << 30;
-    memory->used = (1ull << 30) + device->readings;
+    memory->used = (1ull << 30) + (600ull << 20) + device->readings;
     memory->free = memory->total - memory->used;
+    return 0;
+}
+int nvmlDeviceGetMemoryInfo_v2(Device *device, Memory2 *memory) {
+    if (memory->version != (sizeof *memory | 2 << 24) || is("old")) return 25;
+    memory->total = (80ull + device->cuda) << 30;
+    memory->reserved = 600ull << 20;
+    memory->used = (1ull << 30) + device->readings;
+    memory->free = memory->total - memory->reserved - memory->used;
     return 0;
 }
 int nvmlDeviceGetComputeRunningProcesses_v3(Device *device, unsigned *count, Process *found) {
