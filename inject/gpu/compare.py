@@ -194,7 +194,8 @@ def describe_readings(trace, samples):
         own, calls = sample.get("process_bytes"), sample["driver_calls"]
         held = taken(trace, sample["device"], calls)
         rest = "?" if own is None else own - held
-        print(f"  after call {calls}: device used {used}, process {own}, taken by calls {held}, rest of the process {rest}")
+        mark = ", unstable" if sample.get("unstable") else ""
+        print(f"  after call {calls}{mark}: device used {used}, process {own}, taken by calls {held}, rest of the process {rest}")
 
 
 def main():

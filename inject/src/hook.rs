@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::call::{Call, NO_DEVICE, RUNTIME, Row, Seen};
-use crate::recorder::{current, give_up, now_us};
+use crate::recorder::{current, give_up, made, now_us};
 use crate::thread;
 
 /// How calls are seen.
@@ -65,19 +65,23 @@ pub(crate) fn guarded(work: impl FnOnce()) {
 /// A call is about to be made. `key` tells it from others of its thread: an id and an address of its own.
 pub(crate) fn enter(key: (u32, usize), call: Call) {
     if let Some(recorder) = current() {
-        let order = if call.gives() { recorder.next_order() } else { 0 };
-        thread::enter(key, order, now_us());
+        recorder.progress.enter();
+        let order = if call.gives() { recorder.progress.next_order() } else { 0 };
+        if !thread::enter(key, order, now_us()) {
+            recorder.progress.leave(1);
+        }
     }
 }
 
 /// A call has returned. `context` and `device` are what was current.
 pub(crate) fn leave(key: (u32, usize), code: u8, call: Call, result: u32, seen: Seen, context: (u64, u32)) {
     let Some(recorder) = current() else { return };
-    let (open, depth) = thread::leave(key);
+    let (open, depth, left) = thread::leave(key);
     let (order, time_us) = match open {
         Some(open) if call.gives() => (open.order, open.time_us),
-        _ => (recorder.next_order(), now_us()),
+        _ => (recorder.progress.next_order(), now_us()),
     };
+    recorder.progress.leave(left);
     recorder.record(Row {
         code,
         order,
@@ -116,7 +120,10 @@ impl Interposed {
         guarded(|| {
             if HAS_CUPTI.load(Ordering::Acquire) {
                 // It may have come into use during this call.
-                thread::leave(self.key);
+                let (_, _, left) = thread::leave(self.key);
+                if let Some(recorder) = made() {
+                    recorder.progress.leave(left);
+                }
                 return;
             }
             let code = self.call as u8 + if is_runtime { RUNTIME } else { 0 };

@@ -11,6 +11,8 @@ use std::ptr::null_mut;
 const MORE: c_int = 7;
 /// `NVML_VALUE_NOT_AVAILABLE`.
 const NOT_AVAILABLE: u64 = u64::MAX;
+/// Devices that are asked at the start, at most.
+const MOST_DEVICES: c_uint = 64;
 /// Processes of a device that are looked through, at most.
 const MOST_PROCESSES: c_uint = 1 << 14;
 
@@ -58,9 +60,15 @@ pub(crate) struct Nvml {
     /// Since the driver's release 510.
     memory_2: Option<unsafe extern "C" fn(Device, *mut MemoryInfo2) -> c_int>,
     processes: Option<unsafe extern "C" fn(Device, *mut c_uint, *mut ProcessInfo) -> c_int>,
+    initialize: unsafe extern "C" fn() -> c_int,
+    count: Option<unsafe extern "C" fn(*mut c_uint) -> c_int>,
+    by_index: Option<unsafe extern "C" fn(c_uint, *mut Device) -> c_int>,
     /// By CUDA's index; `None` where NVML does not know the device.
     devices: Vec<(u32, Option<Device>)>,
 }
+
+// SAFETY: NVML's functions and what it calls devices are for all threads.
+unsafe impl Send for Nvml {}
 
 /// Figures of one device, in bytes: `total` − `free` is what `nvidia-smi` shows as used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,18 +81,16 @@ pub(crate) struct Figures {
 }
 
 impl Nvml {
-    /// Opens and initializes the library.
+    /// Loads the library, and asks nothing of it.
     ///
     /// # Errors
     /// A sentence fragment that says why there is none.
-    pub(crate) fn open() -> Result<Self, String> {
+    pub(crate) fn load() -> Result<Self, String> {
         let library = open(c"libnvidia-ml.so.1", 0).ok_or("there is no libnvidia-ml.so.1")?;
         let missing = |name: &CStr| format!("libnvidia-ml.so.1 has no {}", name.to_string_lossy());
         // SAFETY: an open library; each function is given the type of `nvml.h`.
         unsafe {
-            let initialize: unsafe extern "C" fn() -> c_int =
-                symbol(library, &[c"nvmlInit_v2"]).ok_or_else(|| missing(c"nvmlInit_v2"))?;
-            let nvml = Self {
+            Ok(Self {
                 by_uuid: symbol(library, &[c"nvmlDeviceGetHandleByUUID"])
                     .ok_or_else(|| missing(c"nvmlDeviceGetHandleByUUID"))?,
                 by_bus: symbol(library, &[c"nvmlDeviceGetHandleByPciBusId_v2"])
@@ -96,11 +102,41 @@ impl Nvml {
                     library,
                     &[c"nvmlDeviceGetComputeRunningProcesses_v3", c"nvmlDeviceGetComputeRunningProcesses_v2"],
                 ),
+                initialize: symbol(library, &[c"nvmlInit_v2"]).ok_or_else(|| missing(c"nvmlInit_v2"))?,
+                count: symbol(library, &[c"nvmlDeviceGetCount_v2"]),
+                by_index: symbol(library, &[c"nvmlDeviceGetHandleByIndex_v2"]),
                 devices: Vec::new(),
-            };
-            match initialize() {
-                0 => Ok(nvml),
-                error => Err(format!("nvmlInit_v2 gives error {error}")),
+            })
+        }
+    }
+
+    /// Initializes it, which may take long.
+    ///
+    /// # Errors
+    /// A sentence fragment that says why it cannot be used.
+    pub(crate) fn start(self) -> Result<Self, String> {
+        // SAFETY: takes nothing.
+        match unsafe { (self.initialize)() } {
+            0 => Ok(self),
+            error => Err(format!("nvmlInit_v2 gives error {error}")),
+        }
+    }
+
+    /// Asks once of every device what readings ask: the first answers take longer. Which of them are CUDA's is not
+    /// known before its own start is over.
+    pub(crate) fn warm_up(&self) {
+        let (Some(ask), Some(by_index)) = (self.count, self.by_index) else { return };
+        let mut count = 0;
+        // SAFETY: a number, and handles, that NVML writes on success.
+        unsafe {
+            if ask(&raw mut count) != 0 {
+                return;
+            }
+            for index in 0..count.min(MOST_DEVICES) {
+                let mut device = null_mut();
+                if by_index(index, &raw mut device) == 0 && !device.is_null() {
+                    _ = (self.memory(device), self.process(device, 0));
+                }
             }
         }
     }
