@@ -23,6 +23,7 @@ mod nvml_start;
 mod output;
 mod own_memory;
 mod own_pipe;
+mod own_time;
 mod params;
 mod process;
 mod progress;

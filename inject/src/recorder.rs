@@ -14,6 +14,7 @@ use crate::modules::{self, Loaded, Module};
 use crate::nvml_start;
 use crate::output::Output;
 use crate::own_pipe;
+use crate::own_time::OwnTime;
 use crate::progress::Progress;
 use crate::python::{Absent, Frames};
 use crate::python_table::Spot;
@@ -39,6 +40,7 @@ pub(crate) struct Recorder {
     pub(crate) pid: i32,
     pub(crate) settings: Settings,
     pub(crate) progress: Progress,
+    pub(crate) own_time: OwnTime,
     walker: Walker,
     pub(crate) has_writer: AtomicBool,
     /// Calls whose Python frames could not be read.
@@ -140,6 +142,7 @@ impl Recorder {
             pid,
             settings,
             progress: Progress::default(),
+            own_time: OwnTime::new(),
             walker: Walker::default(),
             has_writer: AtomicBool::new(false),
             unread: AtomicU64::new(0),

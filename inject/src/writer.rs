@@ -115,20 +115,21 @@ impl Recorder {
         drop(self.has_read.wait_timeout_while(waiting, LAST, is_under_way));
     }
 
-    fn facts(&self) -> Facts {
+    fn facts(&self, is_last: bool) -> Facts {
         let python = if self.settings.python { python::how() } else { None };
         Facts {
             hook: Hook::current(),
             python,
             python_unread: self.unread.load(Ordering::Relaxed),
             readings: lock(&self.waiting).readings.clone(),
+            own_time: is_last.then(|| self.own_time.sums()),
         }
     }
 
     /// Writes what is waiting, and the trailer if this `is_last`.
     pub(crate) fn write(&self, is_last: bool) {
         let mut output = lock(&self.output);
-        output.set_facts(self.facts(), is_last);
+        output.set_facts(self.facts(is_last), is_last);
         let result = loop {
             let batch = lock(&self.waiting).take();
             let is_empty = batch.rows.is_empty() && batch.samples.is_empty() && batch.faults.is_empty();
