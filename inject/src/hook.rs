@@ -64,6 +64,7 @@ pub(crate) fn guarded(work: impl FnOnce()) {
 }
 
 /// What is known of a call when it has returned.
+#[derive(Clone, Copy)]
 pub(crate) struct Returned {
     /// Its code in the file.
     pub(crate) code: u8,
