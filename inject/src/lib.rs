@@ -33,6 +33,7 @@ mod python_layout;
 mod python_memory;
 mod python_table;
 mod readings;
+mod recall;
 mod recorder;
 mod settings;
 mod thread;

@@ -1,6 +1,7 @@
 /* A stand-in for libcuda: hands out addresses, the one freed last first, and fails above one TiB. It loads what
  * CUDA_INJECTION64_PATH names when it is initialised, and tells an observer of every call, as the driver tells CUPTI.
- * STANDIN_SLOW_FREE: a free returns some time after the address is free for others, as real ones do. It knows what
+ * STANDIN_SLOW_FREE: a free returns some time after the address is free for others, as real ones do. STANDIN_COLD: an allocation
+ * walks over so many bytes, as the driver's own work does, so that nothing else is in the caches. It knows what
  * cuMemAlloc has taken of each device, for the stand-in for NVML. */
 #define _GNU_SOURCE
 #include "standin.h"
@@ -53,7 +54,16 @@ static void tell(int site, uint32_t id, const char *name, void *params, CUresult
     tell(1, id, #name, &params, &result, &data, number);                 \
     return result
 
+static void cool(void) {
+    static long bytes = -1;
+    static __thread volatile char *memory;
+    if (bytes < 0) bytes = getenv("STANDIN_COLD") ? atol(getenv("STANDIN_COLD")) : 0;
+    if (bytes && !memory) memory = calloc(bytes, 1);
+    for (long at = 0; at < bytes; at += 64) memory[at]++;
+}
+
 static CUresult take(ptr_t *out, size_t bytes) {
+    cool();
     if (bytes > 1ull << 40) return 2;
     pthread_mutex_lock(&lock);
     *out = freed_count ? freed[--freed_count] : (next += 0x200000);
@@ -62,6 +72,7 @@ static CUresult take(ptr_t *out, size_t bytes) {
 }
 
 static CUresult give(ptr_t address) {
+    cool();
     if (!address) return 0;
     if (address & 1) return 1;
     pthread_mutex_lock(&lock);
