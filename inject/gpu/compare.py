@@ -167,6 +167,10 @@ def describe(trace):
     with_native = sum(1 for row in trace.rows if row["native"])
     with_python = sum(1 for row in trace.rows if row["python"])
     depth = max((len(stack) for stack in trace.stacks), default=0)
+    driver = (trace.process.get("other") or {}).get("driver") or {}
+    if "own_ns" in driver and trace.rows:
+        worst = driver["own_max_ns"] / 1000
+        print(f"the recorder's own time: {driver['own_ns'] / 1000 / len(trace.rows):.3f} us a call, the worst {worst:.1f} us")
     print(f"rows {len(trace.rows)}, with a native stack {with_native} (deepest {depth}), with Python {with_python}")
 
 
@@ -194,7 +198,8 @@ def describe_readings(trace, samples):
         own, calls = sample.get("process_bytes"), sample["driver_calls"]
         held = taken(trace, sample["device"], calls)
         rest = "?" if own is None else own - held
-        print(f"  after call {calls}: device used {used}, process {own}, taken by calls {held}, rest of the process {rest}")
+        mark = ", unstable" if sample.get("unstable") else ""
+        print(f"  after call {calls}{mark}: device used {used}, process {own}, taken by calls {held}, rest of the process {rest}")
 
 
 def main():

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+import zlib
 
 import msgpack
 
@@ -38,15 +39,19 @@ def run(words, limit):
 
 
 def recorded(path):
-    """Rows of driver calls and lost ones, as the trace's trailer and process chunk state them."""
-    rows, lost = None, 0
+    """Rows of driver calls, warnings, bytes, and nanoseconds that were the recorder's own (all, worst)."""
+    rows, lost, own = None, 0, (0, 0)
     with open(path, "rb") as file:
-        for _, kind, _, _, facts, payload, _ in msgpack.Unpacker(file, strict_map_key=False, max_buffer_size=1 << 30):
+        for _, kind, codec, _, facts, payload, _ in msgpack.Unpacker(file, strict_map_key=False, max_buffer_size=1 << 30):
             if kind == 15:
                 rows = facts.get("driver", 0)
             if kind == 10:
                 lost += 1
-    return rows, lost, os.path.getsize(path)
+            if kind == 6:
+                raw = zlib.decompress(payload) if codec == 2 else payload
+                driver = msgpack.unpackb(raw, strict_map_key=False).get("other", {}).get("driver", {})
+                own = (driver.get("own_ns", 0), driver.get("own_max_ns", 0))
+    return rows, lost, os.path.getsize(path), own
 
 
 def one(memlab, words, name, stacks, scratch, limit):
@@ -55,18 +60,18 @@ def one(memlab, words, name, stacks, scratch, limit):
         return run(words, limit), None
     path = os.path.join(scratch, f"{name}.msgpack")
     rows = run([memlab, "--quiet", "record", "--hook", "cupti", "--stacks", stacks, "-o", path, "--", *words], limit)
-    calls, lost, size = recorded(path)
+    calls, lost, size, own = recorded(path)
     least = sum(count * calls_of_one for _, _, count, calls_of_one in rows)
     if calls is None or calls < least or lost:
         raise RuntimeError(f"{path}: {calls} rows (none: not closed), {lost} warnings, where the program made {least} calls at least")
-    return rows, (calls, size)
+    return rows, (calls, size, own)
 
 
 class Results:
-    """Best time of each work by stacks, and the last recording of each program."""
+    """Best time of each work by stacks, the recorder's own nanoseconds a call, and the last recording of each program."""
 
     def __init__(self):
-        self.best, self.sizes = {}, {}
+        self.best, self.sizes, self.own = {}, {}, {}
 
     def take(self, turn, name, stacks, rows, size):
         for work, microseconds, count, calls in rows:
@@ -74,6 +79,9 @@ class Results:
             times[stacks] = min(times.get(stacks, microseconds), microseconds)
             print(f"     round {turn + 1} {work:14} stacks {stacks or '(no recorder)':14} {microseconds:10.3f} us, {count} times", flush=True)
         if size:
+            calls, _, (own, worst) = size
+            print(f"     round {turn + 1} {name:14} stacks {stacks:14} {own / 1000 / max(calls, 1):10.3f} us a call are the recorder's own, the worst {worst / 1000:.1f}", flush=True)
+            self.own[(name, stacks)] = min(self.own.get((name, stacks), own / max(calls, 1)), own / max(calls, 1))
             self.sizes[(name, stacks)] = size
 
 
@@ -100,7 +108,10 @@ def show(results):
         more = lambda stacks: (times[stacks] - times[None]) / (calls or 1)
         cells = [f"{times[stacks]:.3f} ({more(stacks):+.3f})" if stacks in times else "-" for stacks in STACKS[1:]]
         print(f"{work:16}{times[None]:>12.3f}" + "".join(f"{cell:>24}" for cell in cells))
-    for (name, stacks), (calls, size) in results.sizes.items():
+    print("microseconds of the recorder's own a call, over the whole program, its first calls included; the best of the rounds")
+    for (name, stacks), own in results.own.items():
+        print(f"{name:16}stacks {stacks:8}{own / 1000:10.3f}")
+    for (name, stacks), (calls, size, _) in results.sizes.items():
         print(f"recording of {name}, stacks {stacks}: {calls:,} rows, {size:,} bytes, {size / max(calls, 1):.1f} a row")
 
 

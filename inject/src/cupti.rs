@@ -13,9 +13,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::call::NO_DEVICE;
-use crate::hook::{self, Hook, guarded};
+use crate::hook::{self, Hook, Returned, guarded};
 use crate::params::{FUNCTIONS, Function};
-use crate::{find, thread};
+use crate::{find, own_time, thread};
 
 /// `CUPTI_CB_DOMAIN_DRIVER_API`.
 const DRIVER: u32 = 1;
@@ -139,20 +139,21 @@ unsafe fn api(library: *mut c_void) -> Option<Api> {
 }
 
 extern "C" fn callback(_: *mut c_void, domain: u32, id: u32, data: *const CallbackData) {
+    let start = own_time::ticks();
     guarded(|| {
         let Some(function) = (domain == DRIVER).then(|| Function::of(id)).flatten() else { return };
         // SAFETY: CUPTI's record of this call, good during the callback.
         let data = unsafe { &*data };
         let key = (id, data.params as usize);
         match data.site {
-            ENTER => hook::enter(key, function.call),
-            EXIT => returned(function, key, data),
+            ENTER => hook::enter(key, function.call, start),
+            EXIT => returned(function, key, data, start),
             _ => {}
         }
     });
 }
 
-fn returned(function: &Function, key: (u32, usize), data: &CallbackData) {
+fn returned(function: &Function, key: (u32, usize), data: &CallbackData, start: u64) {
     // SAFETY: at the exit CUPTI gives a result; the parameters are this function's.
     let (result, seen) = unsafe {
         let result = data.return_value.as_ref().copied().unwrap_or(u32::MAX);
@@ -163,7 +164,8 @@ fn returned(function: &Function, key: (u32, usize), data: &CallbackData) {
         CONTEXTS.fetch_add(1, Ordering::Relaxed);
     }
     let device = if seen.device.is_some() { NO_DEVICE } else { device_of(data.context) };
-    hook::leave(key, function.call as u8, function.call, result, seen, (context, device));
+    let returned = Returned { code: function.call as u8, result, seen, context: (context, device) };
+    hook::leave(key, function.call, returned, start);
 }
 
 thread_local! {

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::call::{Call, NO_DEVICE, RUNTIME, Row, Seen};
-use crate::recorder::{current, give_up, now_us};
+use crate::own_time;
+use crate::recorder::{current, give_up, made, now_us};
 use crate::thread;
 
 /// How calls are seen.
@@ -62,22 +63,40 @@ pub(crate) fn guarded(work: impl FnOnce()) {
     }
 }
 
-/// A call is about to be made. `key` tells it from others of its thread: an id and an address of its own.
-pub(crate) fn enter(key: (u32, usize), call: Call) {
+/// What is known of a call when it has returned.
+#[derive(Clone, Copy)]
+pub(crate) struct Returned {
+    /// Its code in the file.
+    pub(crate) code: u8,
+    pub(crate) result: u32,
+    pub(crate) seen: Seen,
+    /// What was current: the context, and its device.
+    pub(crate) context: (u64, u32),
+}
+
+/// A call is about to be made. `key` tells it from others of its thread: an id and an address of its own; `start` is
+/// when the recorder was entered, in ticks.
+pub(crate) fn enter(key: (u32, usize), call: Call, start: u64) {
     if let Some(recorder) = current() {
-        let order = if call.gives() { recorder.next_order() } else { 0 };
-        thread::enter(key, order, now_us());
+        recorder.progress.enter();
+        let order = if call.gives() { recorder.progress.next_order() } else { 0 };
+        if !thread::enter(key, order, now_us(), start) {
+            recorder.progress.leave(1);
+        }
     }
 }
 
-/// A call has returned. `context` and `device` are what was current.
-pub(crate) fn leave(key: (u32, usize), code: u8, call: Call, result: u32, seen: Seen, context: (u64, u32)) {
+/// A call has returned, as [`Returned`] says.
+pub(crate) fn leave(key: (u32, usize), call: Call, returned: Returned, start: u64) {
+    let Returned { code, result, seen, context } = returned;
     let Some(recorder) = current() else { return };
-    let (open, depth) = thread::leave(key);
+    let (open, depth, left) = thread::leave(key);
+    let own_ticks = open.map_or(0, |open| open.own_ticks);
     let (order, time_us) = match open {
         Some(open) if call.gives() => (open.order, open.time_us),
-        _ => (recorder.next_order(), now_us()),
+        _ => (recorder.progress.next_order(), now_us()),
     };
+    recorder.progress.leave(left);
     recorder.record(Row {
         code,
         order,
@@ -89,6 +108,7 @@ pub(crate) fn leave(key: (u32, usize), code: u8, call: Call, result: u32, seen: 
         seen,
         ..Row::default()
     });
+    recorder.own_time.add(own_ticks + own_time::since(start));
 }
 
 /// A call that an interposed function sees; see [`Interposed::enter`].
@@ -102,10 +122,11 @@ impl Interposed {
     /// Notes that `call` is about to be made. `at` is an address that no other call under way on this thread has: one
     /// on its stack.
     pub fn enter(call: Call, at: usize) -> Self {
+        let start = own_time::ticks();
         let key = (u32::MAX, at);
         guarded(|| {
             if !HAS_CUPTI.load(Ordering::Acquire) {
-                enter(key, call);
+                enter(key, call, start);
             }
         });
         Self { call, key }
@@ -113,14 +134,19 @@ impl Interposed {
 
     /// Records that it returned `result`, unless CUPTI sees it. `is_runtime`: it is libcudart's and not the driver's.
     pub fn leave(self, result: i32, is_runtime: bool, seen: Seen) {
+        let start = own_time::ticks();
         guarded(|| {
             if HAS_CUPTI.load(Ordering::Acquire) {
                 // It may have come into use during this call.
-                thread::leave(self.key);
+                let (_, _, left) = thread::leave(self.key);
+                if let Some(recorder) = made() {
+                    recorder.progress.leave(left);
+                }
                 return;
             }
             let code = self.call as u8 + if is_runtime { RUNTIME } else { 0 };
-            leave(self.key, code, self.call, result as u32, seen, (0, NO_DEVICE));
+            let returned = Returned { code, result: result as u32, seen, context: (0, NO_DEVICE) };
+            leave(self.key, self.call, returned, start);
         });
     }
 }

@@ -19,17 +19,21 @@ mod memo;
 mod modules;
 mod native_table;
 mod nvml;
+mod nvml_start;
 mod output;
 mod own_memory;
 mod own_pipe;
+mod own_time;
 mod params;
 mod process;
+mod progress;
 mod python;
 mod python_api;
 mod python_layout;
 mod python_memory;
 mod python_table;
 mod readings;
+mod recall;
 mod recorder;
 mod settings;
 mod thread;
@@ -96,7 +100,10 @@ fn start() {
         let attached =
             if settings::wants_preload() { Err("it was not asked for".to_owned()) } else { cupti::attach() };
         match attached {
-            Ok(hook) => hook.install(),
+            Ok(hook) => {
+                hook.install();
+                nvml_start::begin();
+            }
             Err(_) if can_interpose && settings::wants_preload() => {}
             Err(reason) if can_interpose => {
                 say(&format!(

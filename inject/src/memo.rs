@@ -29,20 +29,52 @@ impl Place {
         Self { address, sp: registers.sp(), frame_pointer }
     }
 
+    pub(crate) fn has_frame_pointer_of(&self, other: &Self) -> bool {
+        self.frame_pointer == other.frame_pointer
+    }
+
+    /// Whether a walk that begins here begins as one that began at `other`, for all that the frame pointer `matters`.
+    pub(crate) fn is_as(&self, other: &Self, matters: bool) -> bool {
+        (self.address, self.sp) == (other.address, other.sp)
+            && (!matters || self.frame_pointer == other.frame_pointer)
+    }
+
+    /// The registers with another frame pointer, each bit of which is another.
+    pub(crate) fn with_other_frame_pointer(registers: &UnwindRegsNative) -> UnwindRegsNative {
+        let mut other = *registers;
+        #[cfg(target_arch = "x86_64")]
+        other.set_bp(!registers.bp());
+        #[cfg(target_arch = "aarch64")]
+        other.set_fp(!registers.fp());
+        other
+    }
+
     pub(crate) fn registers(self) -> UnwindRegsNative {
         UnwindRegsNative::new(self.address, self.sp, self.frame_pointer)
     }
 }
 
+/// What a step outwards does with the frame pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// Where it leads depends on it, or nobody knows.
+    Leads,
+    /// Nothing but that the caller has the same.
+    Passes,
+    /// Nothing: the caller's is read from the stack, by the step's read of this number, if that is known.
+    Restores(Option<usize>),
+}
+
 #[derive(Clone, Copy)]
 struct Frame {
     place: Place,
+    usage: Use,
     /// Where the words that this step reads end in the list of all.
     reads_end: usize,
 }
 
 /// Address and content of a word of the stack.
-type Read = (u64, u64);
+pub(crate) type Read = (u64, u64);
 
 /// See the module's text.
 #[derive(Default)]
@@ -52,6 +84,11 @@ pub(crate) struct Memo {
     /// The last walk, outermost frame first; each frame's reads lie behind those of the frames around it.
     frames: Vec<Frame>,
     reads: Vec<Read>,
+    /// What the step out of the frame that runs has read.
+    first_reads: Vec<Read>,
+    first_usage: Option<Use>,
+    /// What the step under way does.
+    usage: Option<Use>,
     /// Whether the outermost frame is the thread's first: its step reads, too, and leads nowhere.
     is_whole: bool,
     /// The walk under way, innermost frame first, as far as it is not the last one's.
@@ -96,6 +133,21 @@ impl Memo {
         self.fresh_reads.push((address, value));
     }
 
+    /// Says what the step under way does with the frame pointer.
+    pub(crate) fn uses(&mut self, usage: Use) {
+        self.usage = Some(usage);
+    }
+
+    /// Which of the words that the step under way has read is the frame pointer of `place`, where it read nothing else
+    /// but its return address.
+    pub(crate) fn frame_pointer_read(&self, place: &Place) -> Option<usize> {
+        let start = self.fresh.last().map_or(0, |frame| frame.reads_end);
+        let mut others =
+            self.fresh_reads[start..].iter().enumerate().filter(|(_, read)| read.1 != place.address);
+        let (at, read) = others.next()?;
+        (others.next().is_none() && read.1 == place.frame_pointer).then_some(at)
+    }
+
     /// Takes in where a step has led to. Frames that follow as they did the last time are put behind `found`.
     pub(crate) fn reached(&mut self, place: Place, found: &mut Addresses) -> Next {
         self.end_step();
@@ -118,16 +170,20 @@ impl Memo {
     }
 
     fn end_step(&mut self) {
+        let usage = self.usage.take();
         if let Some(last) = self.fresh.last_mut() {
             last.reads_end = self.fresh_reads.len();
+            last.usage = usage.unwrap_or(last.usage);
         } else {
-            // The reads of the step out of the frame that runs; that one is another each time.
+            self.first_usage = usage;
+            // The reads of the step out of the frame that runs: no frame that is remembered.
+            std::mem::swap(&mut self.first_reads, &mut self.fresh_reads);
             self.fresh_reads.clear();
         }
     }
 
     fn add(&mut self, place: Place) {
-        self.fresh.push(Frame { place, reads_end: self.fresh_reads.len() });
+        self.fresh.push(Frame { place, usage: Use::Leads, reads_end: self.fresh_reads.len() });
     }
 
     /// Goes on from frame `at` of the last walk, for as long as its steps read what they read then.
@@ -164,6 +220,33 @@ impl Memo {
             // thread's stack: see `Walk`.
             unsafe { (address as *const u64).read_unaligned() == value }
         })
+    }
+
+    /// What the last walk has read, and what a walk before has read further out, innermost first, into `reads`: without
+    /// frame pointers that led nowhere, for programs keep data in that register. Answers whether the one that the walk
+    /// began with matters.
+    pub(crate) fn decisive_reads(&self, reads: &mut Vec<Read>) -> bool {
+        let mut matters = false;
+        let mut add = |step: &[Read], usage| {
+            let idle = match usage {
+                Use::Restores(read) if !matters => read,
+                _ => None,
+            };
+            reads.extend(
+                step.iter().enumerate().rev().filter(|(at, _)| Some(*at) != idle).map(|(_, read)| *read),
+            );
+            matters = match usage {
+                Use::Leads => true,
+                Use::Passes => matters,
+                Use::Restores(_) => false,
+            };
+        };
+        for (at, frame) in self.frames.iter().enumerate() {
+            add(&self.reads[self.reads_of(at)], frame.usage);
+        }
+        add(&self.first_reads, self.first_usage.unwrap_or(Use::Leads));
+        reads.reverse();
+        matters
     }
 
     /// The walk under way is over. `is_whole`: it came to the thread's first frame.

@@ -11,10 +11,12 @@ use std::ptr::null_mut;
 const MORE: c_int = 7;
 /// `NVML_VALUE_NOT_AVAILABLE`.
 const NOT_AVAILABLE: u64 = u64::MAX;
+/// Devices that are asked at the start, at most.
+const MOST_DEVICES: c_uint = 64;
 /// Processes of a device that are looked through, at most.
 const MOST_PROCESSES: c_uint = 1 << 14;
 
-/// `nvmlMemory_t`.
+/// `nvmlMemory_t`. What the driver keeps for itself on the device counts as used.
 #[repr(C)]
 #[derive(Default)]
 struct MemoryInfo {
@@ -22,6 +24,20 @@ struct MemoryInfo {
     free: u64,
     used: u64,
 }
+
+/// `nvmlMemory_v2_t`. What the driver keeps for itself stands apart, as in `nvidia-smi`.
+#[repr(C)]
+#[derive(Default)]
+struct MemoryInfo2 {
+    version: c_uint,
+    total: u64,
+    reserved: u64,
+    free: u64,
+    used: u64,
+}
+
+/// `nvmlMemory_v2`: the record's length and the number of its version.
+const MEMORY_2: c_uint = size_of::<MemoryInfo2>() as c_uint | 2 << 24;
 
 /// `nvmlProcessInfo_t` of the functions' second and third version.
 #[repr(C)]
@@ -41,48 +57,86 @@ pub(crate) struct Nvml {
     by_uuid: ByName,
     by_bus: ByName,
     memory: unsafe extern "C" fn(Device, *mut MemoryInfo) -> c_int,
+    /// Since the driver's release 510.
+    memory_2: Option<unsafe extern "C" fn(Device, *mut MemoryInfo2) -> c_int>,
     processes: Option<unsafe extern "C" fn(Device, *mut c_uint, *mut ProcessInfo) -> c_int>,
+    initialize: unsafe extern "C" fn() -> c_int,
+    count: Option<unsafe extern "C" fn(*mut c_uint) -> c_int>,
+    by_index: Option<unsafe extern "C" fn(c_uint, *mut Device) -> c_int>,
     /// By CUDA's index; `None` where NVML does not know the device.
     devices: Vec<(u32, Option<Device>)>,
 }
 
-/// Figures of one device, in bytes.
+// SAFETY: NVML's functions and what it calls devices are for all threads.
+unsafe impl Send for Nvml {}
+
+/// Figures of one device, in bytes: `total` − `free` is what `nvidia-smi` shows as used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Figures {
     pub(crate) free: u64,
+    /// Without what the driver keeps for itself, where it says how much that is.
     pub(crate) total: u64,
     /// What the process holds, if the driver says.
     pub(crate) process: Option<u64>,
 }
 
 impl Nvml {
-    /// Opens and initializes the library.
+    /// Loads the library, and asks nothing of it.
     ///
     /// # Errors
     /// A sentence fragment that says why there is none.
-    pub(crate) fn open() -> Result<Self, String> {
+    pub(crate) fn load() -> Result<Self, String> {
         let library = open(c"libnvidia-ml.so.1", 0).ok_or("there is no libnvidia-ml.so.1")?;
         let missing = |name: &CStr| format!("libnvidia-ml.so.1 has no {}", name.to_string_lossy());
         // SAFETY: an open library; each function is given the type of `nvml.h`.
         unsafe {
-            let initialize: unsafe extern "C" fn() -> c_int =
-                symbol(library, &[c"nvmlInit_v2"]).ok_or_else(|| missing(c"nvmlInit_v2"))?;
-            let nvml = Self {
+            Ok(Self {
                 by_uuid: symbol(library, &[c"nvmlDeviceGetHandleByUUID"])
                     .ok_or_else(|| missing(c"nvmlDeviceGetHandleByUUID"))?,
                 by_bus: symbol(library, &[c"nvmlDeviceGetHandleByPciBusId_v2"])
                     .ok_or_else(|| missing(c"nvmlDeviceGetHandleByPciBusId_v2"))?,
                 memory: symbol(library, &[c"nvmlDeviceGetMemoryInfo"])
                     .ok_or_else(|| missing(c"nvmlDeviceGetMemoryInfo"))?,
+                memory_2: symbol(library, &[c"nvmlDeviceGetMemoryInfo_v2"]),
                 processes: symbol(
                     library,
                     &[c"nvmlDeviceGetComputeRunningProcesses_v3", c"nvmlDeviceGetComputeRunningProcesses_v2"],
                 ),
+                initialize: symbol(library, &[c"nvmlInit_v2"]).ok_or_else(|| missing(c"nvmlInit_v2"))?,
+                count: symbol(library, &[c"nvmlDeviceGetCount_v2"]),
+                by_index: symbol(library, &[c"nvmlDeviceGetHandleByIndex_v2"]),
                 devices: Vec::new(),
-            };
-            match initialize() {
-                0 => Ok(nvml),
-                error => Err(format!("nvmlInit_v2 gives error {error}")),
+            })
+        }
+    }
+
+    /// Initializes it, which may take long.
+    ///
+    /// # Errors
+    /// A sentence fragment that says why it cannot be used.
+    pub(crate) fn start(self) -> Result<Self, String> {
+        // SAFETY: takes nothing.
+        match unsafe { (self.initialize)() } {
+            0 => Ok(self),
+            error => Err(format!("nvmlInit_v2 gives error {error}")),
+        }
+    }
+
+    /// Asks once of every device what readings ask: the first answers take longer. Which of them are CUDA's is not
+    /// known before its own start is over.
+    pub(crate) fn warm_up(&self) {
+        let (Some(ask), Some(by_index)) = (self.count, self.by_index) else { return };
+        let mut count = 0;
+        // SAFETY: a number, and handles, that NVML writes on success.
+        unsafe {
+            if ask(&raw mut count) != 0 {
+                return;
+            }
+            for index in 0..count.min(MOST_DEVICES) {
+                let mut device = null_mut();
+                if by_index(index, &raw mut device) == 0 && !device.is_null() {
+                    _ = (self.memory(device), self.process(device, 0));
+                }
             }
         }
     }
@@ -90,12 +144,23 @@ impl Nvml {
     /// Asks for device `device`, as CUDA counts, and process `pid`.
     pub(crate) fn figures(&mut self, device: u32, pid: u32) -> Option<Figures> {
         let device = self.device(device)?;
-        let mut memory = MemoryInfo::default();
-        // SAFETY: a device of NVML's, and a record that it fills.
-        if unsafe { (self.memory)(device, &raw mut memory) } != 0 {
-            return None;
+        let (free, total) = self.memory(device)?;
+        Some(Figures { free, total, process: self.process(device, pid) })
+    }
+
+    /// Bytes left, and all bytes.
+    fn memory(&self, device: Device) -> Option<(u64, u64)> {
+        if let Some(ask) = self.memory_2 {
+            let mut memory = MemoryInfo2 { version: MEMORY_2, ..MemoryInfo2::default() };
+            // SAFETY: a device of NVML's, and a record that it fills.
+            if unsafe { ask(device, &raw mut memory) } == 0 {
+                let total = memory.total.saturating_sub(memory.reserved);
+                return Some((total.saturating_sub(memory.used), total));
+            }
         }
-        Some(Figures { free: memory.free, total: memory.total, process: self.process(device, pid) })
+        let mut memory = MemoryInfo::default();
+        // SAFETY: as above.
+        (unsafe { (self.memory)(device, &raw mut memory) } == 0).then_some((memory.free, memory.total))
     }
 
     fn process(&self, device: Device, pid: u32) -> Option<u64> {
@@ -225,5 +290,6 @@ mod tests {
     #[test]
     fn records_are_as_long_as_the_headers_say() {
         assert_eq!((size_of::<MemoryInfo>(), size_of::<ProcessInfo>()), (24, 24));
+        assert_eq!(MEMORY_2, 0x0200_0028);
     }
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use crate::budget;
 use crate::hook::Hook;
 use crate::output::WRITER;
+use crate::own_time::Sums;
 use crate::packer::MapPacker;
 use crate::wire::{Chunk, Kind};
 
@@ -21,6 +22,8 @@ pub(crate) struct Facts {
     pub(crate) python_unread: u64,
     /// Where readings come from, or why there are none; `None` while none was tried.
     pub(crate) readings: Option<String>,
+    /// What the recorder has cost; `None` before the end.
+    pub(crate) own_time: Option<Sums>,
 }
 
 impl Facts {
@@ -66,6 +69,9 @@ fn driver(is_forked: bool, facts: &Facts) -> Vec<u8> {
     }
     if let Some(readings) = &facts.readings {
         driver.key("readings").text(readings);
+    }
+    if let Some(Sums { own_ns, own_max_ns }) = facts.own_time {
+        driver.uint("own_ns", own_ns).uint("own_max_ns", own_max_ns);
     }
     driver.into_bytes()
 }

@@ -11,8 +11,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::call::Row;
 use crate::modules::{self, Loaded, Module};
+use crate::nvml_start;
 use crate::output::Output;
 use crate::own_pipe;
+use crate::own_time::OwnTime;
+use crate::progress::Progress;
 use crate::python::{Absent, Frames};
 use crate::python_table::Spot;
 use crate::settings::Settings;
@@ -36,7 +39,8 @@ static IS_FORKED: AtomicBool = AtomicBool::new(false);
 pub(crate) struct Recorder {
     pub(crate) pid: i32,
     pub(crate) settings: Settings,
-    pub(crate) order: AtomicU64,
+    pub(crate) progress: Progress,
+    pub(crate) own_time: OwnTime,
     walker: Walker,
     pub(crate) has_writer: AtomicBool,
     /// Calls whose Python frames could not be read.
@@ -94,6 +98,7 @@ pub(crate) fn forget() {
     IS_FORKED.store(true, Ordering::Relaxed);
     CURRENT.store(null_mut(), Ordering::Release);
     own_pipe::forget();
+    nvml_start::forget();
 }
 
 /// Ends the recording of this process: everything is written, then the trailer. Later calls are not recorded.
@@ -136,7 +141,8 @@ impl Recorder {
         Self {
             pid,
             settings,
-            order: AtomicU64::new(0),
+            progress: Progress::default(),
+            own_time: OwnTime::new(),
             walker: Walker::default(),
             has_writer: AtomicBool::new(false),
             unread: AtomicU64::new(0),
@@ -145,11 +151,6 @@ impl Recorder {
             has_read: Condvar::new(),
             output: Mutex::new(output),
         }
-    }
-
-    /// The next number of the order, from 1 on.
-    pub(crate) fn next_order(&self) -> u64 {
-        self.order.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Takes a row of the calling thread, with its stacks.

@@ -5,6 +5,8 @@
 
 use std::cell::{Cell, RefCell};
 
+use crate::own_time;
+
 /// Calls within calls that are told apart; deeper ones are recorded as of the deepest.
 const MAX_OPEN: usize = 16;
 
@@ -14,6 +16,8 @@ pub(crate) struct Open {
     key: (u32, usize),
     pub(crate) order: u64,
     pub(crate) time_us: i64,
+    /// Ticks that the recorder took before the call began.
+    pub(crate) own_ticks: u64,
 }
 
 struct Calls {
@@ -23,31 +27,35 @@ struct Calls {
 
 thread_local! {
     static CALLS: RefCell<Calls> = const {
-        RefCell::new(Calls { open: [Open { key: (0, 0), order: 0, time_us: 0 }; MAX_OPEN], length: 0 })
+        RefCell::new(Calls { open: [Open { key: (0, 0), order: 0, time_us: 0, own_ticks: 0 }; MAX_OPEN], length: 0 })
     };
     static IS_BUSY: Cell<bool> = const { Cell::new(false) };
     static ID: Cell<(i32, u32)> = const { Cell::new((0, 0)) };
 }
 
-/// Notes that a call was entered. `key` tells it from all others of this thread that are under way.
-pub(crate) fn enter(key: (u32, usize), order: u64, time_us: i64) {
+/// Notes that a call was entered. `key` tells it from all others of this thread that are under way, `start` is when the
+/// recorder began. Answers whether there was room for it.
+pub(crate) fn enter(key: (u32, usize), order: u64, time_us: i64, start: u64) -> bool {
     CALLS.with_borrow_mut(|calls| {
-        if calls.length < MAX_OPEN {
-            calls.open[calls.length] = Open { key, order, time_us };
+        let has_room = calls.length < MAX_OPEN;
+        if has_room {
+            calls.open[calls.length] = Open { key, order, time_us, own_ticks: own_time::since(start) };
             calls.length += 1;
         }
-    });
+        has_room
+    })
 }
 
-/// Takes back the call with this key, if its entry was seen, and says how many are around it. Calls within it that
-/// never returned are forgotten.
-pub(crate) fn leave(key: (u32, usize)) -> (Option<Open>, u32) {
+/// Takes back the call with this key, if its entry was seen, and says how many are around it, and how many are under
+/// way no more: calls within it that never returned are forgotten.
+pub(crate) fn leave(key: (u32, usize)) -> (Option<Open>, u32, u64) {
     CALLS.with_borrow_mut(|calls| {
         let found = calls.open[..calls.length].iter().rposition(|open| open.key == key);
+        let before = calls.length;
         if let Some(at) = found {
             calls.length = at;
         }
-        (found.map(|at| calls.open[at]), calls.length as u32)
+        (found.map(|at| calls.open[at]), calls.length as u32, (before - calls.length) as u64)
     })
 }
 
@@ -77,18 +85,15 @@ mod tests {
 
     #[test]
     fn calls_within_calls_are_told_apart() {
-        enter((1, 10), 7, 70);
-        enter((2, 20), 0, 0);
-        let (inner, depth) = leave((2, 20));
-        assert_eq!((inner.map(|open| open.order), depth), (Some(0), 1));
-        assert_eq!(leave((9, 9)).1, 1);
-        enter((3, 30), 0, 0);
-        let (outer, depth) = leave((1, 10));
-        assert_eq!((outer.map(|open| (open.order, open.time_us)), depth), (Some((7, 70)), 0));
-        for level in 0..100 {
-            enter((4, level), 0, 0);
-        }
-        assert_eq!(leave((4, 99)), leave((4, 99)));
+        assert!(enter((1, 10), 7, 70, 0) && enter((2, 20), 0, 0, 0));
+        let (inner, depth, left) = leave((2, 20));
+        assert_eq!((inner.map(|open| open.order), depth, left), (Some(0), 1, 1));
+        assert_eq!((leave((9, 9)).1, leave((9, 9)).2), (1, 0));
+        enter((3, 30), 0, 0, 0);
+        let (outer, depth, left) = leave((1, 10));
+        assert_eq!((outer.map(|open| (open.order, open.time_us)), depth, left), (Some((7, 70)), 0, 2));
+        let entered = (0..100).filter(|&level| enter((4, level), 0, 0, 0)).count();
+        assert_eq!((entered, leave((4, 99))), (MAX_OPEN, leave((4, 99))));
     }
 
     impl PartialEq for Open {

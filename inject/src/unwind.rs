@@ -9,6 +9,7 @@ use std::ffi::c_void;
 pub(crate) const MAX_ADDRESSES: usize = 80;
 
 /// Addresses, innermost first.
+#[derive(Clone)]
 pub(crate) struct Addresses {
     values: [usize; MAX_ADDRESSES],
     length: usize,

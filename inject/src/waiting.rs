@@ -6,7 +6,7 @@
 use crate::call::{NO_DEVICE, Row};
 use crate::native_table::NativeTable;
 use crate::python_table::PythonTable;
-use crate::readings::Sample;
+use crate::readings::{Sample, Wish};
 use crate::wire::Chunk;
 
 /// Devices that are read, at most.
@@ -22,8 +22,8 @@ pub(crate) struct Waiting {
     pub(crate) faults: Vec<(i64, String)>,
     /// Devices that the process uses.
     pub(crate) devices: Vec<u32>,
-    /// Whether the writer is asked for a reading, and whether it is at it.
-    pub(crate) wants_reading: bool,
+    /// What the writer is asked to read for, and whether it is at a reading that was asked for.
+    pub(crate) wish: Option<Wish>,
     pub(crate) is_reading: bool,
     /// Where readings come from, in the words of the file.
     pub(crate) readings: Option<String>,
@@ -47,7 +47,7 @@ impl Waiting {
             && self.devices.len() < MOST_DEVICES;
         if is_new {
             self.devices.push(row.device);
-            self.wants_reading = true;
+            self.wish.get_or_insert(Wish::Context);
         }
         is_new
     }

@@ -1,8 +1,9 @@
 //! The return addresses of the calling thread, quickly.
 //!
 //! Owns a walk that keeps the rule for every address it has met (`framehop`), which takes a fifth of the time of the
-//! system's unwinder, and goes only as far as the stack differs from the last one (`memo`). Where it cannot go on (a stack that is not the thread's own, code without tables) the system's
-//! unwinder does the walk.
+//! system's unwinder, goes only as far as the stack differs from the last one (`memo`), and is not made at all from a
+//! stack that is as it was (`recall`). Where it cannot go on (a stack that is not the thread's own, code without tables)
+//! the system's unwinder does the walk.
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
@@ -13,9 +14,13 @@ use framehop::{
     Unwinder as _, UnwinderNative,
 };
 
-use crate::memo::{Memo, Next, Place};
+use crate::memo::{Memo, Next, Place, Use};
 use crate::modules::{Loaded, UnwindTables};
+use crate::recall::Recall;
 use crate::unwind::Addresses;
+
+/// Caches that are kept for threads to come back to.
+const MOST_CACHES: usize = 8;
 
 type Unwinder = UnwinderNative<&'static [u8], MayAllocateDuringUnwind>;
 
@@ -26,6 +31,7 @@ struct Cache {
     /// share; so addresses are spread over several.
     rules: [CacheNative<MayAllocateDuringUnwind>; 4],
     memo: Memo,
+    recall: Recall,
 }
 
 /// Walks stacks for all threads of a process.
@@ -38,17 +44,29 @@ pub(crate) struct Walker {
 struct Kept {
     /// For what was loaded at these counts of the linker.
     unwinder: Option<((u64, u64), Arc<Unwinder>)>,
-    /// As many as threads have walked at once.
+    /// As many as threads have walked at once, and some more, the one that was used last behind all others.
     /// Boxed, for a cache has some kilobytes and travels.
     #[allow(clippy::vec_box)]
     caches: Vec<Box<Cache>>,
+}
+
+impl Kept {
+    fn cache(&mut self, end: Option<u64>) -> Box<Cache> {
+        let own = self.caches.iter().rposition(|cache| Some(cache.recall.stack_end()) == end);
+        match own {
+            Some(at) => self.caches.remove(at),
+            None if self.caches.len() < MOST_CACHES => Box::default(),
+            None => self.caches.remove(0),
+        }
+    }
 }
 
 impl Walker {
     /// The calling thread's addresses, innermost first; some of the recorder's own stand before the program's.
     /// `generation` are the linker's counts.
     pub(crate) fn here(&self, generation: (u64, u64)) -> Addresses {
-        let (at, unwinder, mut cache) = self.take(generation);
+        let here = 0u8;
+        let (at, unwinder, mut cache) = self.take(generation, stack_end(&raw const here as u64));
         let found = walk(&unwinder, at, &mut cache);
         if found.is_none() {
             cache.memo.forget();
@@ -61,10 +79,11 @@ impl Walker {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The unwinder, for what was loaded at which counts, and a cache.
-    fn take(&self, generation: (u64, u64)) -> ((u64, u64), Arc<Unwinder>, Box<Cache>) {
+    /// The unwinder, for what was loaded at which counts, and a cache: that of the thread whose stack ends there, if it
+    /// is kept.
+    fn take(&self, generation: (u64, u64), end: Option<u64>) -> ((u64, u64), Arc<Unwinder>, Box<Cache>) {
         let mut kept = self.lock();
-        let cache = kept.caches.pop().unwrap_or_default();
+        let cache = kept.cache(end);
         if let Some((at, unwinder)) = &kept.unwinder
             && *at == generation
         {
@@ -112,7 +131,12 @@ fn bytes(range: &std::ops::Range<u64>) -> &'static [u8] {
 fn walk(unwinder: &Unwinder, generation: (u64, u64), cache: &mut Cache) -> Option<Addresses> {
     let (pc, sp, mut registers) = registers();
     let end = stack_end(sp)?;
-    let Cache { rules, memo } = cache;
+    let Cache { rules, memo, recall } = cache;
+    let start = Place::new(pc, &registers);
+    // SAFETY: the stack pointer and the end are those of this thread's stack.
+    if let Some(known) = unsafe { recall.find(generation, end, start) } {
+        return Some(known.clone());
+    }
     memo.begin(generation, end);
     let mut found = Addresses::NONE;
     found.push(pc as usize);
@@ -135,7 +159,11 @@ fn walk(unwinder: &Unwinder, generation: (u64, u64), cache: &mut Cache) -> Optio
             memo.read(address, value);
             Ok(value)
         };
-        let Some(address) = unwinder.unwind_frame(at, &mut registers, own_rules, &mut read).ok()? else {
+        let before = registers;
+        let outcome = unwinder.unwind_frame(at, &mut registers, own_rules, &mut read).ok()?;
+        let other = other_step(unwinder, at, &before, own_rules, sp..end);
+        memo.uses(usage(outcome, (&before, &registers), other, memo));
+        let Some(address) = outcome else {
             break Some(true);
         };
         at = FrameAddress::from_return_address(address)?;
@@ -157,10 +185,62 @@ fn walk(unwinder: &Unwinder, generation: (u64, u64), cache: &mut Cache) -> Optio
     if let Some(is_whole) = is_whole {
         memo.end(is_whole);
     }
-    if !is_plain {
+    if is_plain {
+        recall.learn(start, memo, &found);
+    } else {
         memo.forget();
     }
     Some(found)
+}
+
+/// Where a step leads to, and with which registers.
+type Step = (Option<u64>, UnwindRegsNative);
+
+/// The same step with another frame pointer, by the same rule. `None` where it fails, or no rule is kept for it: what is
+/// made up for a frame pointer that leads astray must not be kept either.
+fn other_step(
+    unwinder: &Unwinder,
+    at: FrameAddress,
+    registers: &UnwindRegsNative,
+    rules: &mut CacheNative<MayAllocateDuringUnwind>,
+    stack: std::ops::Range<u64>,
+) -> Option<Step> {
+    let mut read = |address: u64| {
+        let is_stack =
+            address >= stack.start && address.checked_add(8).is_some_and(|behind| behind <= stack.end);
+        // SAFETY: within this thread's stack, above the frame that is running.
+        is_stack.then(|| unsafe { (address as *const u64).read_unaligned() }).ok_or(())
+    };
+    let hits = rules.stats().hits();
+    unwinder.unwind_frame(at, &mut { *registers }, rules, &mut read).ok()?;
+    if rules.stats().hits() == hits {
+        return None;
+    }
+    let mut registers = Place::with_other_frame_pointer(registers);
+    Some((unwinder.unwind_frame(at, &mut registers, rules, &mut read).ok()?, registers))
+}
+
+/// What a step with this `outcome` does with the frame pointer: its `registers` before and after say it, and the step
+/// with the `other` one. Rules compute with the register as it is, or round it: one whose bits are all others leads
+/// elsewhere, if it leads at all.
+fn usage(
+    outcome: Option<u64>,
+    registers: (&UnwindRegsNative, &UnwindRegsNative),
+    other: Option<Step>,
+    memo: &Memo,
+) -> Use {
+    let Some((other_outcome, other)) = other.filter(|other| other.0 == outcome) else { return Use::Leads };
+    // The address is the same: what differs is the rest.
+    let place = |registers| Place::new(other_outcome.unwrap_or(0), registers);
+    let (before, after) = (place(registers.0), place(registers.1));
+    if place(&other) == after {
+        Use::Restores(memo.frame_pointer_read(&after))
+    } else if place(&Place::with_other_frame_pointer(&other)) == after && after.has_frame_pointer_of(&before)
+    {
+        Use::Passes
+    } else {
+        Use::Leads
+    }
 }
 
 /// Where this code is; it must be part of the function whose frame is the first.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::hook::{Hook, guarded};
 use crate::process::Facts;
 use crate::python;
-use crate::readings::Readings;
+use crate::readings::{Readings, Wish};
 use crate::recorder::{Recorder, give_up, lock, made, say};
 use crate::waiting::Waiting;
 
@@ -57,20 +57,23 @@ impl Recorder {
     fn write_on(&self) {
         let mut readings = Readings::new(self.pid);
         loop {
-            let is_asked = self.wait(readings.due_in(self.order.load(Ordering::Relaxed)));
+            if let Some(wish) = self.wait(readings.due_in(self.progress.order())) {
+                // Before anything is written: the program goes on.
+                self.read(&mut readings, wish);
+                continue;
+            }
             self.write(false);
-            let due_in = readings.due_in(self.order.load(Ordering::Relaxed));
-            if is_asked || due_in.is_some_and(|time| time.is_zero()) {
-                self.read(&mut readings);
+            if readings.due_in(self.progress.order()).is_some_and(|time| time.is_zero()) {
+                self.read(&mut readings, Wish::Passing);
             }
         }
     }
 
     /// Waits for rows and a while for more of them, for somebody who asks for a reading, or until one is due. Answers
-    /// whether one was asked for.
-    fn wait(&self, due_in: Option<Duration>) -> bool {
+    /// what was asked for.
+    fn wait(&self, due_in: Option<Duration>) -> Option<Wish> {
         let mut waiting = lock(&self.waiting);
-        let is_idle = |waiting: &mut Waiting| waiting.rows.is_empty() && !waiting.wants_reading;
+        let is_idle = |waiting: &mut Waiting| waiting.rows.is_empty() && waiting.wish.is_none();
         waiting = match due_in {
             Some(time) => {
                 self.wake.wait_timeout_while(waiting, time, is_idle).unwrap_or_else(PoisonError::into_inner).0
@@ -78,18 +81,19 @@ impl Recorder {
             None => self.wake.wait_while(waiting, is_idle).unwrap_or_else(PoisonError::into_inner),
         };
         if !waiting.rows.is_empty() {
-            let is_short = |waiting: &mut Waiting| waiting.rows.len() < ENOUGH_ROWS && !waiting.wants_reading;
+            let is_short = |waiting: &mut Waiting| waiting.rows.len() < ENOUGH_ROWS && waiting.wish.is_none();
             let waited = self.wake.wait_timeout_while(waiting, WAIT, is_short);
             waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        waiting.is_reading = std::mem::take(&mut waiting.wants_reading);
-        waiting.is_reading
+        let wish = waiting.wish.take();
+        waiting.is_reading = wish.is_some();
+        wish
     }
 
     /// Takes a reading and writes it. No lock is held while the driver is asked.
-    fn read(&self, readings: &mut Readings) {
+    fn read(&self, readings: &mut Readings, wish: Wish) {
         let devices = lock(&self.waiting).devices.clone();
-        let samples = readings.take(&devices, self.order.load(Ordering::Relaxed));
+        let samples = readings.take(&devices, &self.progress, wish);
         let mut waiting = lock(&self.waiting);
         waiting.samples.extend(samples);
         waiting.readings = readings.how();
@@ -105,26 +109,27 @@ impl Recorder {
         if waiting.devices.is_empty() || !self.has_writer.load(Ordering::Relaxed) {
             return;
         }
-        waiting.wants_reading = true;
+        waiting.wish = Some(Wish::Last);
         self.wake.notify_one();
-        let is_under_way = |waiting: &mut Waiting| waiting.wants_reading || waiting.is_reading;
+        let is_under_way = |waiting: &mut Waiting| waiting.wish.is_some() || waiting.is_reading;
         drop(self.has_read.wait_timeout_while(waiting, LAST, is_under_way));
     }
 
-    fn facts(&self) -> Facts {
+    fn facts(&self, is_last: bool) -> Facts {
         let python = if self.settings.python { python::how() } else { None };
         Facts {
             hook: Hook::current(),
             python,
             python_unread: self.unread.load(Ordering::Relaxed),
             readings: lock(&self.waiting).readings.clone(),
+            own_time: is_last.then(|| self.own_time.sums()),
         }
     }
 
     /// Writes what is waiting, and the trailer if this `is_last`.
     pub(crate) fn write(&self, is_last: bool) {
         let mut output = lock(&self.output);
-        output.set_facts(self.facts(), is_last);
+        output.set_facts(self.facts(is_last), is_last);
         let result = loop {
             let batch = lock(&self.waiting).take();
             let is_empty = batch.rows.is_empty() && batch.samples.is_empty() && batch.faults.is_empty();
@@ -146,7 +151,7 @@ impl Recorder {
 }
 
 /// Runs `spawn` so that the thread it makes gets none of the program's signals.
-fn without_signals<T>(spawn: impl FnOnce() -> T) -> T {
+pub(crate) fn without_signals<T>(spawn: impl FnOnce() -> T) -> T {
     // SAFETY: both sets are written before they are read.
     unsafe {
         let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());

@@ -95,6 +95,7 @@ fn sample(sample: &Sample) -> Value {
     json!({
         "device": sample.device.0, "time_us": sample.time_us, "events": sample.events,
         "free_bytes": sample.free_bytes, "total_bytes": sample.total_bytes,
-        "process_bytes": sample.process_bytes, "driver_calls": sample.driver_calls, "stats": stats,
+        "process_bytes": sample.process_bytes, "driver_calls": sample.driver_calls, "unstable": sample.unstable,
+        "stats": stats,
     })
 }

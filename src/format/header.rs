@@ -22,7 +22,8 @@ const PLAIN_MINOR: u32 = 3;
 /// Writes the header.
 pub(super) fn write_header(sink: &mut Sink<'_>, trace: &Trace) -> io::Result<()> {
     // Events may follow in pieces, and their chunks state what version 1.3 brought.
-    let of_the_driver = |sample: &Sample| sample.process_bytes.is_some() || sample.driver_calls.is_some();
+    let of_the_driver =
+        |sample: &Sample| sample.process_bytes.is_some() || sample.driver_calls.is_some() || sample.unstable;
     let minor = if trace.driver.is_some() || trace.samples.iter().any(of_the_driver) {
         VERSION.1
     } else if trace.reduced.is_some() {

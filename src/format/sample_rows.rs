@@ -61,6 +61,9 @@ fn packed(sample: &Sample) -> Vec<u8> {
             row.uint(key, value);
         }
     }
+    if sample.unstable {
+        row.key("unstable").bool(true);
+    }
     if !sample.stats.is_empty() {
         let mut stats = Packer::default();
         stats.map(sample.stats.len());
@@ -126,6 +129,7 @@ impl Rows<'_> {
                 "total_bytes" => sample.total_bytes = cursor.optional_uint()?,
                 "process_bytes" => sample.process_bytes = cursor.optional_uint()?,
                 "driver_calls" => sample.driver_calls = cursor.optional_uint()?,
+                "unstable" => sample.unstable = cursor.bool()?,
                 "stats" => sample.stats = self.stats(cursor)?,
                 _ => {
                     cursor.skip()?;

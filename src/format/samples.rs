@@ -219,6 +219,7 @@ fn add_counters(trace: &mut Trace) {
             total_bytes: Some(150_109_880_320),
             process_bytes: events.map(|_| 514 << 20),
             driver_calls: Some(device.into()),
+            unstable: device == 1,
             stats: stats.into_iter().map(|(name, value)| (name.into(), value)).collect(),
         });
     }

@@ -129,8 +129,10 @@ pub struct Sample {
     pub total_bytes: Option<u64>,
     /// Bytes that the recorded process holds on the device, as the driver counts them.
     pub process_bytes: Option<u64>,
-    /// Highest order that a driver call had taken when this was asked: calls up to it came before.
+    /// Highest order that a driver call had taken when this was answered: calls up to it came before.
     pub driver_calls: Option<u64>,
+    /// Driver calls were made while this was asked: the figures may have those around `driver_calls` or not.
+    pub unstable: bool,
     /// Counters of `torch.cuda.memory_stats()`, by their flat names: all of them or some.
     pub stats: BTreeMap<Arc<str>, i64>,
 }

@@ -1,6 +1,8 @@
 /* A stand-in for libcuda: hands out addresses, the one freed last first, and fails above one TiB. It loads what
  * CUDA_INJECTION64_PATH names when it is initialised, and tells an observer of every call, as the driver tells CUPTI.
- * STANDIN_SLOW_FREE: a free returns some time after the address is free for others, as real ones do. */
+ * STANDIN_SLOW_FREE: a free returns some time after the address is free for others, as real ones do. STANDIN_COLD: an allocation
+ * walks over so many bytes, as the driver's own work does, so that nothing else is in the caches. It knows what
+ * cuMemAlloc has taken of each device, for the stand-in for NVML. */
 #define _GNU_SOURCE
 #include "standin.h"
 #include <dlfcn.h>
@@ -21,6 +23,20 @@ static ptr_t next = 0x7f0000000000ull, freed[1 << 16];
 static int freed_count;
 static __thread void *context;
 
+/* Bytes taken of each device, and by each address that was ever handed out, with its device. */
+static atomic_ullong taken[2];
+static struct { ptr_t bytes; int device; } takings[1 << 18];
+
+unsigned long long standin_taken(int device) { return atomic_load(&taken[device]); }
+
+static void count(ptr_t address, ptr_t bytes) {
+    ptr_t at = (address - 0x7f0000000000ull) / 0x200000;
+    if (address < 0x7f0000000000ull || at >= sizeof takings / sizeof *takings) return;
+    if (bytes) takings[at].device = (uintptr_t)context == 0x1001;
+    atomic_fetch_add(&taken[takings[at].device], bytes - takings[at].bytes);
+    takings[at].bytes = bytes;
+}
+
 void standin_set_observer(Observer set) { observer = set; }
 
 static void tell(int site, uint32_t id, const char *name, void *params, CUresult *result, uint64_t *data, uint32_t number) {
@@ -38,7 +54,16 @@ static void tell(int site, uint32_t id, const char *name, void *params, CUresult
     tell(1, id, #name, &params, &result, &data, number);                 \
     return result
 
+static void cool(void) {
+    static long bytes = -1;
+    static __thread volatile char *memory;
+    if (bytes < 0) bytes = getenv("STANDIN_COLD") ? atol(getenv("STANDIN_COLD")) : 0;
+    if (bytes && !memory) memory = calloc(bytes, 1);
+    for (long at = 0; at < bytes; at += 64) memory[at]++;
+}
+
 static CUresult take(ptr_t *out, size_t bytes) {
+    cool();
     if (bytes > 1ull << 40) return 2;
     pthread_mutex_lock(&lock);
     *out = freed_count ? freed[--freed_count] : (next += 0x200000);
@@ -47,9 +72,11 @@ static CUresult take(ptr_t *out, size_t bytes) {
 }
 
 static CUresult give(ptr_t address) {
+    cool();
     if (!address) return 0;
     if (address & 1) return 1;
     pthread_mutex_lock(&lock);
+    count(address, 0);
     if (freed_count < 1 << 16) freed[freed_count++] = address;
     pthread_mutex_unlock(&lock);
     if (getenv("STANDIN_SLOW_FREE")) usleep(50);
@@ -86,7 +113,7 @@ CUresult cuCtxSetCurrent(void *set) { context = set; return 0; }
 
 CUresult cuMemAlloc_v2(ptr_t *out, size_t bytes) {
     struct { ptr_t *out; size_t bytes; } params = {out, bytes};
-    CALL(243, cuMemAlloc, result = take(out, bytes));
+    CALL(243, cuMemAlloc, result = take(out, bytes); if (!result) count(*out, bytes));
 }
 CUresult cuMemAllocPitch_v2(ptr_t *out, size_t *pitch, size_t width, size_t height, unsigned element) {
     struct { ptr_t *out; size_t *pitch; size_t width, height; unsigned element; } params = {out, pitch, width, height, element};

@@ -213,6 +213,17 @@ static void two_devices(void) {
     release(allocate(5002));
 }
 
+/* Bursts of allocations and frees, and some rest between them. */
+static void bursts(void) {
+    ptr_t held[100];
+    set_up(0);
+    for (int burst = 0; burst < 3; burst++) {
+        for (int i = 0; i < 100; i++, usleep(3000)) held[i] = allocate(10000 + i);
+        for (int i = burst; i < 100; i++, usleep(3000)) release(held[i]);
+        usleep(500000);
+    }
+}
+
 static void at_the_end(void) { allocate(31337); }
 
 int main(int argc, char **argv) {
@@ -228,6 +239,7 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "late")) atexit(at_the_end), set_up(0);
     if (!strcmp(what, "one")) set_up(0), allocate(3001);
     if (!strcmp(what, "two")) two_devices();
+    if (!strcmp(what, "bursts")) bursts();
     if (!strcmp(what, "wait")) {
         set_up(0);
         for (int i = 0; i < 2999; i++) allocate(i + 1);

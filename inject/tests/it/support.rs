@@ -40,7 +40,7 @@ pub(crate) fn built() -> &'static Path {
         cc(&[&shared[..], &["-o", &at("plugin.so"), &source("plugin.c")]].concat());
         cc(&[
             &shared[..],
-            &["-Wl,-soname,libnvidia-ml.so.1", "-o", &at("libnvidia-ml.so.1"), &source("nvml.c")],
+            &["-Wl,-soname,libnvidia-ml.so.1", "-o", &at("libnvidia-ml.so.1"), &source("nvml.c"), "-ldl"],
         ]
         .concat());
         cc(&["-Wall", "-o", &at("deny"), &source("deny.c")]);

@@ -146,6 +146,7 @@ fn sample(value: &Json) -> Sample {
         total_bytes: number(value, "total_bytes"),
         process_bytes: number(value, "process_bytes"),
         driver_calls: number(value, "driver_calls"),
+        unstable: value.get("unstable").and_then(Json::as_bool).unwrap_or(false),
         stats: stats.into_iter().flatten().filter_map(stat).collect(),
     }
 }
