@@ -41,19 +41,23 @@ impl<'a> Places<'a> {
 
     /// Where `row` was called from.
     pub fn of(&mut self, row: &DriverRow) -> &Place {
-        let key = (row.native, row.python);
-        if !self.known.contains_key(&key) {
-            let place = self.find(row);
-            self.known.insert(key, place);
-        }
-        &self.known[&key]
+        self.of_stacks(row.native, row.python)
     }
 
-    fn find(&self, row: &DriverRow) -> Place {
-        self.python(row.python, FrameClass::User)
-            .or_else(|| self.source(row.native))
-            .or_else(|| self.python(row.python, FrameClass::Library))
-            .or_else(|| self.machine_code(row.native))
+    /// Where a call with these stacks came from.
+    pub fn of_stacks(&mut self, native: NativeStackId, python: StackId) -> &Place {
+        if !self.known.contains_key(&(native, python)) {
+            let place = self.find(native, python);
+            self.known.insert((native, python), place);
+        }
+        &self.known[&(native, python)]
+    }
+
+    fn find(&self, native: NativeStackId, python: StackId) -> Place {
+        self.python(python, FrameClass::User)
+            .or_else(|| self.source(native))
+            .or_else(|| self.python(python, FrameClass::Library))
+            .or_else(|| self.machine_code(native))
             .unwrap_or_default()
     }
 

@@ -7,6 +7,7 @@ mod attempts;
 mod calls;
 mod chains;
 mod compared;
+mod driver_lines;
 mod duplicates;
 mod facts;
 pub mod faults;

@@ -4,11 +4,12 @@
 
 use serde_json::{Value, json};
 
-use crate::driver::{Claims, HolderKind, Places};
+use crate::driver::{Claims, HolderKind};
 use crate::model::{DeviceId, Trace};
 use crate::units::Bytes;
 
 use super::LineBytes;
+use super::driver_lines::driver_lines;
 
 /// Holders that are named.
 const NAMED: usize = 3;
@@ -33,27 +34,8 @@ impl OutsideHolders {
         let held: Vec<(u32, u64)> = held.collect();
         let named = held.iter().map(|&(holder, bytes)| (claims.holder(holder).name.clone(), bytes));
         let note = held.first().and_then(|(holder, _)| claims.holder(*holder).note);
-        let mut places = Places::new(trace, claims.layer);
-        let mut lines: Vec<LineBytes> = Vec::new();
-        for (index, taking) in
-            claims.held(device, calls).filter(|(index, _)| is_outside(claims.of_taking(*index)))
-        {
-            let place = places.of(&claims.layer.rows[taking.row as usize]);
-            let Some(file) = place.file.as_ref().or(place.module.as_ref()) else { continue };
-            let function =
-                place.function.clone().unwrap_or_else(|| claims.holder(claims.of_taking(index)).name.clone());
-            let line = LineBytes {
-                file: file.clone(),
-                line: place.line.unwrap_or(0),
-                function,
-                bytes: taking.bytes,
-            };
-            match lines.iter_mut().find(|known| known.is_at(&line)) {
-                Some(known) => known.bytes = known.bytes.saturating_add(line.bytes),
-                None => lines.push(line),
-            }
-        }
-        lines.sort_by_key(|line| std::cmp::Reverse(line.bytes));
+        let outside = claims.held(device, calls).filter(|(index, _)| is_outside(claims.of_taking(*index)));
+        let lines = driver_lines(trace, &claims, outside).into_iter().map(|found| found.line).collect();
         Some(Self { holders: named.collect(), lines, note })
     }
 
@@ -79,12 +61,5 @@ impl OutsideHolders {
     /// The list as evidence.
     pub(super) fn evidence(&self) -> Value {
         self.holders.iter().map(|(holder, bytes)| json!({ "holder": holder, "bytes": bytes })).collect()
-    }
-}
-
-impl LineBytes {
-    /// Whether both are the same place.
-    pub(super) fn is_at(&self, other: &Self) -> bool {
-        (&self.file, self.line, &self.function) == (&other.file, other.line, &other.function)
     }
 }

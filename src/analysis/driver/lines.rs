@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use rustc_hash::FxHashMap;
+
 use crate::driver::{Figures, Memory, Place, Places, Taking, figures};
 use crate::report::DriverLineRow;
 
@@ -37,15 +39,19 @@ impl Work<'_> {
         holder: impl Fn(usize, &Taking) -> Option<u32>,
     ) -> (Vec<DriverLineRow>, u64) {
         let mut numbers: BTreeMap<Line, u32> = BTreeMap::new();
+        // Many takings have one stack: their line is made once.
+        let mut known: FxHashMap<_, u32> = FxHashMap::default();
         let mut number = 0;
         let found = figures(&self.claims.takings.all, peak_calls, |taking| {
             let (index, memory) = (number, taking.memory);
             number += 1;
             let holder = holder(index, taking)?;
             let row = &self.claims.layer.rows[taking.row as usize];
-            let place = if collapsed == Some(holder) { Place::default() } else { places.of(row).clone() };
-            let next = numbers.len() as u32;
-            Some(*numbers.entry(Line { place, holder, memory }).or_insert(next))
+            Some(*known.entry((row.native, row.python, holder, memory)).or_insert_with(|| {
+                let place = if collapsed == Some(holder) { Place::default() } else { places.of(row).clone() };
+                let next = numbers.len() as u32;
+                *numbers.entry(Line { place, holder, memory }).or_insert(next)
+            }))
         });
         let mut rows: Vec<DriverLineRow> =
             numbers.into_iter().map(|(line, number)| self.line(&line, found[&number], collapsed)).collect();

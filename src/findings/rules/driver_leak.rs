@@ -1,7 +1,8 @@
 //! `driver-leak`: memory that the program's own code took from the driver and never gave back.
 
-use crate::driver::{Claims, Ending, Memory, Places, Taking};
-use crate::findings::{Check, DeviceFacts, Finding, Guide, LineBytes, Rule, Severity};
+use crate::driver::{Claims, Ending, Memory, Taking};
+use crate::findings::driver_lines::driver_lines;
+use crate::findings::{Check, DeviceFacts, Finding, Guide, Rule, Severity};
 use crate::model::{DeviceId, NO_DEVICE, Trace};
 use crate::units::{Bytes, Count};
 
@@ -29,12 +30,6 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Trace(find),
 };
 
-/// What one line kept.
-struct Kept {
-    line: LineBytes,
-    count: u64,
-}
-
 fn find(trace: &Trace, _: &[DeviceFacts]) -> Vec<Finding> {
     let Some(claims) = Claims::of(trace).filter(|claims| claims.layer.complete) else { return Vec::new() };
     let mut devices = claims.devices();
@@ -52,7 +47,7 @@ fn on_device(trace: &Trace, claims: &Claims<'_>, device: DeviceId) -> Option<Fin
             && is_own
     };
     let left: Vec<(usize, &Taking)> = claims.takings.all.iter().enumerate().filter(is_left).collect();
-    let kept = by_line(trace, claims, &left);
+    let kept = driver_lines(trace, claims, left.iter().copied());
     let bytes = left.iter().fold(0u64, |sum, (_, taking)| sum.saturating_add(taking.bytes));
     let most = kept.iter().map(|kept| kept.count).max()?;
     let severity = if most > 1 { Severity::Warning } else { Severity::Info };
@@ -77,27 +72,6 @@ fn on_device(trace: &Trace, claims: &Claims<'_>, device: DeviceId) -> Option<Fin
         "Give back what these lines take, also on the way of an error. If a line keeps its memory once and on purpose, \
          nothing need be done: the driver takes it back with the process.",
     ))
-}
-
-fn by_line(trace: &Trace, claims: &Claims<'_>, left: &[(usize, &Taking)]) -> Vec<Kept> {
-    let mut places = Places::new(trace, claims.layer);
-    let mut found: Vec<Kept> = Vec::new();
-    for (index, taking) in left {
-        let place = places.of(&claims.layer.rows[taking.row as usize]);
-        let file = place.file.clone().or_else(|| place.module.clone());
-        let file = file.unwrap_or_else(|| claims.holder(claims.of_taking(*index)).name.clone());
-        let function = place.function.clone().unwrap_or_default();
-        let line = LineBytes { file, line: place.line.unwrap_or(0), function, bytes: taking.bytes };
-        match found.iter_mut().find(|kept| kept.line.is_at(&line)) {
-            Some(kept) => {
-                kept.line.bytes = kept.line.bytes.saturating_add(line.bytes);
-                kept.count += 1;
-            }
-            None => found.push(Kept { line, count: 1 }),
-        }
-    }
-    found.sort_by_key(|kept| std::cmp::Reverse(kept.line.bytes));
-    found
 }
 
 #[cfg(test)]

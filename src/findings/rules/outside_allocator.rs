@@ -134,7 +134,7 @@ fn title(outside: Outside, total: u64) -> String {
 
 const REMEDY: &str = "Nothing in PyTorch's allocator can give these bytes back. Look at nvidia-smi for other processes on \
     this device; within this one, count process groups (each NCCL communicator takes about 1 GB: share them), CUDA \
-    graphs, and libraries with memory pools of their own.";
+    graphs, and libraries with memory pools of their own. `memlab run --driver` records who holds it.";
 
 #[cfg(test)]
 mod tests {
