@@ -96,3 +96,28 @@ fn files_of_one_job_may_be_in_pieces_and_stand_in_one_table() {
         }
     }
 }
+
+/// The finding over all ranks is known only when every report is written: the file that it is about is analysed again.
+#[test]
+fn a_file_that_is_analyzed_once_more_is_analyzed_as_before() {
+    let sandbox = Sandbox::new();
+    let mut paths = Vec::new();
+    for rank in 0..9 {
+        let name = if rank == 8 { "varlen.default" } else { "gpt" };
+        let mut trace = read(&recording("torch", name));
+        (trace.process.rank, trace.process.world_size) = (Some(rank), Some(9));
+        let (path, mut bytes) = (format!("rank{rank}.msgpack"), Vec::new());
+        write(&trace, &WriteOptions::default(), &mut bytes).unwrap();
+        std::fs::write(sandbox.path(&path), bytes).unwrap();
+        paths.push(path);
+    }
+    let mut arguments = vec!["analyze", "--json", "--memory-budget", "1MiB"];
+    arguments.extend(paths.iter().map(String::as_str));
+    let (report, _) = json(&sandbox, &arguments);
+    let last = &report["traces"][8];
+    let has = |list: &str, key: &str, value: &str| {
+        last[list].as_array().unwrap().iter().any(|row| row[key] == value)
+    };
+    assert!(has("findings", "rule", "rank-imbalance"), "{}", last["findings"]);
+    assert!(has("warnings", "kind", "read-in-pieces"), "{}", last["warnings"]);
+}

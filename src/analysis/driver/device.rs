@@ -4,7 +4,7 @@ use crate::driver::{
     Claims, Curve, DriverUsage, Figures, Holder, HolderKind, Join, Places, Reading, Sum, Taking, counts_on,
     figures, sums,
 };
-use crate::model::DeviceId;
+use crate::model::{DeviceId, Sample};
 use crate::report::{
     DriverDeviceRow, DriverHolderRow, DriverJoinRow, DriverPartRow, DriverSumRow, Timeline, TimelineMark,
 };
@@ -66,17 +66,19 @@ impl Work<'_> {
             .next()
     }
 
-    /// Readings of `device`: those of the recorder of calls, which knows the process; without them the emitter's.
+    /// Readings of `device`: those of the recorder of calls, which knows the process; without them the emitter's. What was
+    /// read while calls were under way counts only if there is nothing else.
     fn readings(&self, device: DeviceId) -> Vec<Reading> {
-        let with = |is_of_calls: bool| {
-            let samples =
-                self.trace.samples.iter().filter(move |sample| sample.driver_calls.is_some() == is_of_calls);
-            let mut found: Vec<Reading> = samples.filter_map(|sample| Reading::of(sample, device)).collect();
-            found.sort_by_key(|reading| reading.time_us);
-            found
-        };
-        let of_calls = with(true);
-        if of_calls.is_empty() { with(false) } else { of_calls }
+        let is_of_calls = |sample: &&Sample| sample.driver_calls.is_some();
+        let choices: [&dyn Fn(&&Sample) -> bool; 3] =
+            [&|sample| is_of_calls(sample) && !sample.unstable, &is_of_calls, &|sample| !is_of_calls(sample)];
+        let found = choices.into_iter().map(|is_wanted| {
+            let samples = self.trace.samples.iter().filter(is_wanted);
+            samples.filter_map(|sample| Reading::of(sample, device)).collect::<Vec<_>>()
+        });
+        let mut readings = found.into_iter().find(|readings| !readings.is_empty()).unwrap_or_default();
+        readings.sort_by_key(|reading| reading.time_us);
+        readings
     }
 }
 

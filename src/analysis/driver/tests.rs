@@ -159,6 +159,25 @@ fn segments_are_the_allocators_by_address_and_the_rest_is_named() {
 }
 
 #[test]
+fn a_reading_that_calls_disturbed_counts_only_if_there_is_no_other() {
+    let mut trace = both_layers();
+    let disturbed = Sample {
+        time_us: 1_000_000,
+        free_bytes: Some(10 * MIB),
+        total_bytes: Some(100 * MIB),
+        process_bytes: Some(80 * MIB),
+        driver_calls: Some(1),
+        unstable: true,
+        ..Sample::default()
+    };
+    trace.samples.insert(0, disturbed.clone());
+    let sums = of(&trace).devices.remove(0).sums;
+    assert!(sums.iter().all(|sum| sum.context_bytes == Some(6 * MIB)), "{sums:?}");
+    trace.samples = vec![disturbed];
+    assert_eq!(of(&trace).devices[0].sums[0].context_bytes, Some(80 * MIB));
+}
+
+#[test]
 fn a_device_that_is_asked_for_is_the_only_one() {
     let options = Options { device: Some(0), ..Options::default() };
     let report = analyze("x", &both_layers(), &options).unwrap().driver.unwrap();
