@@ -14,7 +14,8 @@ use framehop::{
     Unwinder as _, UnwinderNative,
 };
 
-use crate::memo::{Memo, Next, Place, Use};
+use crate::frame_pointer::{other_step, usage};
+use crate::memo::{Memo, Next, Place};
 use crate::modules::{Loaded, UnwindTables};
 use crate::recall::Recall;
 use crate::unwind::Addresses;
@@ -22,7 +23,7 @@ use crate::unwind::Addresses;
 /// Caches that are kept for threads to come back to.
 const MOST_CACHES: usize = 8;
 
-type Unwinder = UnwinderNative<&'static [u8], MayAllocateDuringUnwind>;
+pub(crate) type Unwinder = UnwinderNative<&'static [u8], MayAllocateDuringUnwind>;
 
 /// What one walk leaves for the next.
 #[derive(Default)]
@@ -241,56 +242,6 @@ fn walk(unwinder: &Unwinder, generation: (u64, u64), cache: &mut Cache) -> Optio
     }
     memo.forget();
     Some(Holder::Cache)
-}
-
-/// Where a step leads to, and with which registers.
-type Step = (Option<u64>, UnwindRegsNative);
-
-/// The same step with another frame pointer, by the same rule. `None` where it fails, or no rule is kept for it: what is
-/// made up for a frame pointer that leads astray must not be kept either.
-fn other_step(
-    unwinder: &Unwinder,
-    at: FrameAddress,
-    registers: &UnwindRegsNative,
-    rules: &mut CacheNative<MayAllocateDuringUnwind>,
-    stack: std::ops::Range<u64>,
-) -> Option<Step> {
-    let mut read = |address: u64| {
-        let is_stack =
-            address >= stack.start && address.checked_add(8).is_some_and(|behind| behind <= stack.end);
-        // SAFETY: within this thread's stack, above the frame that is running.
-        is_stack.then(|| unsafe { (address as *const u64).read_unaligned() }).ok_or(())
-    };
-    let hits = rules.stats().hits();
-    unwinder.unwind_frame(at, &mut { *registers }, rules, &mut read).ok()?;
-    if rules.stats().hits() == hits {
-        return None;
-    }
-    let mut registers = Place::with_other_frame_pointer(registers);
-    Some((unwinder.unwind_frame(at, &mut registers, rules, &mut read).ok()?, registers))
-}
-
-/// What a step with this `outcome` does with the frame pointer: its `registers` before and after say it, and the step
-/// with the `other` one. Rules compute with the register as it is, or round it: one whose bits are all others leads
-/// elsewhere, if it leads at all.
-fn usage(
-    outcome: Option<u64>,
-    registers: (&UnwindRegsNative, &UnwindRegsNative),
-    other: Option<Step>,
-    memo: &Memo,
-) -> Use {
-    let Some((other_outcome, other)) = other.filter(|other| other.0 == outcome) else { return Use::Leads };
-    // The address is the same: what differs is the rest.
-    let place = |registers| Place::new(other_outcome.unwrap_or(0), registers);
-    let (before, after) = (place(registers.0), place(registers.1));
-    if place(&other) == after {
-        Use::Restores(memo.frame_pointer_read(&after))
-    } else if place(&Place::with_other_frame_pointer(&other)) == after && after.has_frame_pointer_of(&before)
-    {
-        Use::Passes
-    } else {
-        Use::Leads
-    }
 }
 
 /// Where this code is; it must be part of the function whose frame is the first.
