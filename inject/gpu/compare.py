@@ -169,8 +169,9 @@ def describe(trace):
     depth = max((len(stack) for stack in trace.stacks), default=0)
     driver = (trace.process.get("other") or {}).get("driver") or {}
     if "own_ns" in driver and trace.rows:
-        worst = driver["own_max_ns"] / 1000
-        print(f"the recorder's own time: {driver['own_ns'] / 1000 / len(trace.rows):.3f} us a call, the worst {worst:.1f} us")
+        own, worst = driver["own_ns"] / 1000, driver["own_max_ns"] / 1000
+        others = (own - worst) / max(len(trace.rows) - 1, 1)
+        print(f"the recorder's own time: {own / len(trace.rows):.3f} us a call, the worst {worst:.1f} us, the others {others:.2f} us")
     print(f"rows {len(trace.rows)}, with a native stack {with_native} (deepest {depth}), with Python {with_python}")
 
 

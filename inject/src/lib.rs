@@ -14,6 +14,7 @@
 mod call;
 mod cupti;
 mod find;
+mod frame_pointer;
 mod hook;
 mod memo;
 mod modules;

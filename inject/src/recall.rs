@@ -38,6 +38,8 @@ struct Walked {
     /// What it read, as far as that matters, innermost first.
     reads: Vec<Read>,
     found: Addresses,
+    /// Its id in the file, if that is known.
+    id: Option<u32>,
 }
 
 impl Recall {
@@ -46,7 +48,7 @@ impl Recall {
         self.valid_for.1
     }
 
-    /// The outcome of a walk that would begin at `start`, if one of the known ones has it.
+    /// Number of the known walk that has the outcome of one that would begin at `start`.
     ///
     /// # Safety
     /// The calling thread's stack ends at `stack_end`, and `start` has its stack pointer.
@@ -55,18 +57,17 @@ impl Recall {
         generation: (u64, u64),
         stack_end: u64,
         start: Place,
-    ) -> Option<&Addresses> {
+    ) -> Option<usize> {
         if self.valid_for != (generation, stack_end) {
             self.valid_for = (generation, stack_end);
             self.starts.clear();
             self.walks.clear();
             self.oldest = 0;
         }
-        let known = self.starts.iter().zip(&self.walks);
+        let mut known = self.starts.iter().zip(&self.walks);
         // SAFETY: what a walk from the same stack pointer on the same stack read lies between both.
-        let mut same =
-            known.filter(|(begun, walk)| begun.is_as(start) && unsafe { reads_the_same(&walk.reads) });
-        let found = same.next().map(|(_, walk)| &walk.found);
+        let is_same = |walk: &Walked| unsafe { reads_the_same(&walk.reads) };
+        let found = known.position(|(begun, walk)| begun.is_as(start) && is_same(walk));
         #[cfg(test)]
         {
             self.hits += usize::from(found.is_some());
@@ -75,11 +76,11 @@ impl Recall {
     }
 
     /// Takes in a walk that began at `start`; `memo` has what it read. To be found again while `find` is asked for the
-    /// same linker's counts and stack as before.
-    pub(crate) fn learn(&mut self, start: Place, memo: &Memo, found: &Addresses) {
+    /// same linker's counts and stack as before, by the number that this answers.
+    pub(crate) fn learn(&mut self, start: Place, memo: &Memo, found: &Addresses) -> usize {
         if self.walks.len() < MOST {
             self.starts.push(Start { place: start, has_frame_pointer: true });
-            self.walks.push(Walked { reads: Vec::new(), found: Addresses::NONE });
+            self.walks.push(Walked { reads: Vec::new(), found: Addresses::NONE, id: None });
         }
         let at = if self.oldest < self.walks.len() { self.oldest } else { 0 };
         self.oldest = (at + 1) % MOST;
@@ -88,6 +89,20 @@ impl Recall {
         let has_frame_pointer = memo.decisive_reads(&mut walk.reads);
         self.starts[at] = Start { place: start, has_frame_pointer };
         walk.found.clone_from(found);
+        walk.id = None;
+        at
+    }
+
+    pub(crate) fn addresses(&self, walk: usize) -> &Addresses {
+        &self.walks[walk].found
+    }
+
+    pub(crate) fn id(&self, walk: usize) -> Option<u32> {
+        self.walks[walk].id
+    }
+
+    pub(crate) fn learn_id(&mut self, walk: usize, id: u32) {
+        self.walks[walk].id = Some(id);
     }
 }
 

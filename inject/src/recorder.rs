@@ -20,9 +20,8 @@ use crate::python::{Absent, Frames};
 use crate::python_table::Spot;
 use crate::settings::Settings;
 use crate::thread;
-use crate::unwind::Addresses;
 use crate::waiting::Waiting;
-use crate::walk::Walker;
+use crate::walk::{Found, Walker};
 use crate::writer::ENOUGH_ROWS;
 
 /// Rows after which the calling thread writes itself: the queue is bounded, and nothing is lost.
@@ -159,11 +158,7 @@ impl Recorder {
             row.thread = thread::id(self.pid);
             let generation = modules::generation();
             // Within the recorder (a finalizer that frees, say) a stack would be the recorder's.
-            let native = if self.settings.native && !is_within {
-                self.walker.here(generation)
-            } else {
-                Addresses::NONE
-            };
+            let mut native = (self.settings.native && !is_within).then(|| self.walker.here(generation));
             let python = if self.settings.python && !is_within {
                 Frames::here(generation.0, row.thread == self.pid as u32)
             } else {
@@ -173,7 +168,7 @@ impl Recorder {
                 self.unread.fetch_add(1, Ordering::Relaxed);
             }
             let python = python.ok();
-            let (waiting, kept) = self.push(row, generation, &native, python.as_ref());
+            let (waiting, kept) = self.push(row, generation, native.as_mut(), python.as_ref());
             if let Some(frames) = python {
                 frames.release(&kept);
             }
@@ -189,18 +184,24 @@ impl Recorder {
         &self,
         mut row: Row,
         generation: (u64, u64),
-        native: &Addresses,
+        native: Option<&mut Found<'_>>,
         python: Option<&Frames>,
     ) -> (usize, Vec<Spot>) {
         let mut kept = Vec::new();
         let mut waiting = lock(&self.waiting);
-        if !native.as_slice().is_empty() && !waiting.native.is_current(generation) {
+        if native.is_some() && !waiting.native.is_current(generation) {
             drop(waiting);
             let loaded = Loaded::now();
             waiting = lock(&self.waiting);
             waiting.native.take(loaded, is_ours);
         }
-        row.native = waiting.native.stack(native.as_slice());
+        row.native = native.map_or(0, |found| {
+            found.id().unwrap_or_else(|| {
+                let id = waiting.native.stack(found.addresses());
+                found.learn(id);
+                id
+            })
+        });
         if let Some(frames) = python {
             let spots = frames.spots();
             if let Some(known) = waiting.python.known(spots) {

@@ -15,9 +15,19 @@ pub(crate) struct Addresses {
     length: usize,
 }
 
+impl Default for Addresses {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
 impl Addresses {
     /// No address at all.
     pub(crate) const NONE: Self = Self { values: [0; MAX_ADDRESSES], length: 0 };
+
+    pub(crate) fn clear(&mut self) {
+        self.length = 0;
+    }
 
     /// Walks the calling thread's frames, this function's own among them.
     #[inline(never)]

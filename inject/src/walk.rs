@@ -14,7 +14,8 @@ use framehop::{
     Unwinder as _, UnwinderNative,
 };
 
-use crate::memo::{Memo, Next, Place, Use};
+use crate::frame_pointer::{other_step, usage};
+use crate::memo::{Memo, Next, Place};
 use crate::modules::{Loaded, UnwindTables};
 use crate::recall::Recall;
 use crate::unwind::Addresses;
@@ -22,7 +23,7 @@ use crate::unwind::Addresses;
 /// Caches that are kept for threads to come back to.
 const MOST_CACHES: usize = 8;
 
-type Unwinder = UnwinderNative<&'static [u8], MayAllocateDuringUnwind>;
+pub(crate) type Unwinder = UnwinderNative<&'static [u8], MayAllocateDuringUnwind>;
 
 /// What one walk leaves for the next.
 #[derive(Default)]
@@ -32,6 +33,8 @@ struct Cache {
     rules: [CacheNative<MayAllocateDuringUnwind>; 4],
     memo: Memo,
     recall: Recall,
+    /// What was found if it cannot be recalled.
+    other: Addresses,
 }
 
 /// Walks stacks for all threads of a process.
@@ -62,17 +65,20 @@ impl Kept {
 }
 
 impl Walker {
-    /// The calling thread's addresses, innermost first; some of the recorder's own stand before the program's.
-    /// `generation` are the linker's counts.
-    pub(crate) fn here(&self, generation: (u64, u64)) -> Addresses {
+    /// The calling thread's addresses. `generation` are the linker's counts.
+    pub(crate) fn here(&self, generation: (u64, u64)) -> Found<'_> {
         let here = 0u8;
         let (at, unwinder, mut cache) = self.take(generation, stack_end(&raw const here as u64));
-        let found = walk(&unwinder, at, &mut cache);
-        if found.is_none() {
-            cache.memo.forget();
-        }
-        self.lock().caches.push(cache);
-        found.unwrap_or_else(Addresses::here)
+        let recalled = match walk(&unwinder, at, &mut cache) {
+            Some(Holder::Recall(walk)) => Some(walk),
+            Some(Holder::Cache) => None,
+            None => {
+                cache.memo.forget();
+                cache.other = Addresses::here();
+                None
+            }
+        };
+        Found { walker: self, cache: Some(cache), recalled, is_current: at == generation }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
@@ -95,6 +101,43 @@ impl Walker {
         let made = Arc::new(unwinder(&loaded));
         self.lock().unwinder = Some((loaded.generation, Arc::clone(&made)));
         (loaded.generation, made, cache)
+    }
+}
+
+/// The addresses of a thread, for as long as somebody looks at them.
+pub(crate) struct Found<'w> {
+    walker: &'w Walker,
+    /// There until the end.
+    cache: Option<Box<Cache>>,
+    /// Number of the walk that has them, if it is remembered.
+    recalled: Option<usize>,
+    /// Whether the walk is of the linker's counts that were asked for.
+    is_current: bool,
+}
+
+impl Found<'_> {
+    /// Innermost first; some of the recorder's own stand before the program's.
+    pub(crate) fn addresses(&self) -> &[usize] {
+        let Some(cache) = &self.cache else { return &[] };
+        self.recalled.map_or(&cache.other, |at| cache.recall.addresses(at)).as_slice()
+    }
+
+    /// The stack's id, if it was learned.
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.cache.as_ref()?.recall.id(self.recalled.filter(|_| self.is_current)?)
+    }
+
+    /// Takes in the stack's id, which stays while no file comes or goes.
+    pub(crate) fn learn(&mut self, id: u32) {
+        if let (Some(at), Some(cache)) = (self.recalled.filter(|_| self.is_current), &mut self.cache) {
+            cache.recall.learn_id(at, id);
+        }
+    }
+}
+
+impl Drop for Found<'_> {
+    fn drop(&mut self) {
+        self.walker.lock().caches.extend(self.cache.take());
     }
 }
 
@@ -126,19 +169,28 @@ fn bytes(range: &std::ops::Range<u64>) -> &'static [u8] {
     unsafe { std::slice::from_raw_parts(range.start as *const u8, (range.end - range.start) as usize) }
 }
 
+/// Who has the addresses of a walk.
+enum Holder {
+    /// The remembered walk of this number.
+    Recall(usize),
+    /// The cache, until the next one.
+    Cache,
+}
+
 /// `None` where the walk cannot be trusted to the end.
 #[inline(never)]
-fn walk(unwinder: &Unwinder, generation: (u64, u64), cache: &mut Cache) -> Option<Addresses> {
+fn walk(unwinder: &Unwinder, generation: (u64, u64), cache: &mut Cache) -> Option<Holder> {
     let (pc, sp, mut registers) = registers();
     let end = stack_end(sp)?;
-    let Cache { rules, memo, recall } = cache;
+    let Cache { rules, memo, recall, other } = cache;
     let start = Place::new(pc, &registers);
     // SAFETY: the stack pointer and the end are those of this thread's stack.
     if let Some(known) = unsafe { recall.find(generation, end, start) } {
-        return Some(known.clone());
+        return Some(Holder::Recall(known));
     }
     memo.begin(generation, end);
-    let mut found = Addresses::NONE;
+    let found = other;
+    found.clear();
     found.push(pc as usize);
     let mut at = FrameAddress::from_instruction_pointer(pc);
     // A step that reads below its own stack pointer, or in vain, must not be remembered: memory there is not the
@@ -173,7 +225,7 @@ fn walk(unwinder: &Unwinder, generation: (u64, u64), cache: &mut Cache) -> Optio
             memo.cut(place);
             break Some(false);
         }
-        match memo.reached(place, &mut found) {
+        match memo.reached(place, found) {
             Next::Step => {}
             Next::From(place) => {
                 at = FrameAddress::from_return_address(place.address)?;
@@ -186,61 +238,10 @@ fn walk(unwinder: &Unwinder, generation: (u64, u64), cache: &mut Cache) -> Optio
         memo.end(is_whole);
     }
     if is_plain {
-        recall.learn(start, memo, &found);
-    } else {
-        memo.forget();
+        return Some(Holder::Recall(recall.learn(start, memo, found)));
     }
-    Some(found)
-}
-
-/// Where a step leads to, and with which registers.
-type Step = (Option<u64>, UnwindRegsNative);
-
-/// The same step with another frame pointer, by the same rule. `None` where it fails, or no rule is kept for it: what is
-/// made up for a frame pointer that leads astray must not be kept either.
-fn other_step(
-    unwinder: &Unwinder,
-    at: FrameAddress,
-    registers: &UnwindRegsNative,
-    rules: &mut CacheNative<MayAllocateDuringUnwind>,
-    stack: std::ops::Range<u64>,
-) -> Option<Step> {
-    let mut read = |address: u64| {
-        let is_stack =
-            address >= stack.start && address.checked_add(8).is_some_and(|behind| behind <= stack.end);
-        // SAFETY: within this thread's stack, above the frame that is running.
-        is_stack.then(|| unsafe { (address as *const u64).read_unaligned() }).ok_or(())
-    };
-    let hits = rules.stats().hits();
-    unwinder.unwind_frame(at, &mut { *registers }, rules, &mut read).ok()?;
-    if rules.stats().hits() == hits {
-        return None;
-    }
-    let mut registers = Place::with_other_frame_pointer(registers);
-    Some((unwinder.unwind_frame(at, &mut registers, rules, &mut read).ok()?, registers))
-}
-
-/// What a step with this `outcome` does with the frame pointer: its `registers` before and after say it, and the step
-/// with the `other` one. Rules compute with the register as it is, or round it: one whose bits are all others leads
-/// elsewhere, if it leads at all.
-fn usage(
-    outcome: Option<u64>,
-    registers: (&UnwindRegsNative, &UnwindRegsNative),
-    other: Option<Step>,
-    memo: &Memo,
-) -> Use {
-    let Some((other_outcome, other)) = other.filter(|other| other.0 == outcome) else { return Use::Leads };
-    // The address is the same: what differs is the rest.
-    let place = |registers| Place::new(other_outcome.unwrap_or(0), registers);
-    let (before, after) = (place(registers.0), place(registers.1));
-    if place(&other) == after {
-        Use::Restores(memo.frame_pointer_read(&after))
-    } else if place(&Place::with_other_frame_pointer(&other)) == after && after.has_frame_pointer_of(&before)
-    {
-        Use::Passes
-    } else {
-        Use::Leads
-    }
+    memo.forget();
+    Some(Holder::Cache)
 }
 
 /// Where this code is; it must be part of the function whose frame is the first.

@@ -4,7 +4,7 @@ use super::*;
 use crate::modules;
 
 #[inline(never)]
-fn deeper(depth: u32, walker: &Walker) -> (Addresses, Addresses) {
+fn deeper(depth: u32, walker: &Walker) -> (Found<'_>, Addresses) {
     if depth > 0 {
         let found = deeper(depth - 1, walker);
         return std::hint::black_box(found);
@@ -18,7 +18,7 @@ fn both_walks_find_the_same_addresses() {
     let walker = Walker::default();
     for depth in [0, 3, 40] {
         let (quick, slow) = deeper(depth, &walker);
-        let (quick, slow) = (quick.as_slice(), slow.as_slice());
+        let (quick, slow) = (quick.addresses(), slow.as_slice());
         // The innermost ones are those of the two walks themselves.
         let common = quick.iter().rev().zip(slow.iter().rev()).take_while(|pair| pair.0 == pair.1).count();
         assert!(common > depth as usize + 3, "{quick:x?}\n{slow:x?}");
@@ -53,7 +53,7 @@ fn wide(depth: u32, path: u64, walker: &Walker) -> u64 {
 fn same_walks(walker: &Walker) -> u64 {
     let quick = walker.here(modules::generation());
     let slow = Addresses::here();
-    let (quick, slow) = (quick.as_slice(), slow.as_slice());
+    let (quick, slow) = (quick.addresses(), slow.as_slice());
     let (at, within) = slow
         .iter()
         .enumerate()
