@@ -302,6 +302,23 @@ pub(crate) fn require_events(trace: &Trace, what: &str) -> anyhow::Result<()> {
     ))
 }
 
+/// Refuses a trace of driver calls alone where `what` is about the allocator, rather than showing nothing.
+pub(crate) fn require_allocator(trace: &Trace, what: &str) -> anyhow::Result<()> {
+    let has_calls_alone = trace.devices.is_empty() && has_driver(trace);
+    if !has_calls_alone {
+        return Ok(());
+    }
+    Err(refuse(
+        format!("{what} is about PyTorch's allocator, and this trace has driver calls only"),
+        "`memlab analyze` shows them; `memlab run --driver` records both",
+    ))
+}
+
+/// Whether driver calls were recorded, also where only their report is left.
+fn has_driver(trace: &Trace) -> bool {
+    trace.driver.is_some() || trace.reduced.is_some() && trace.process.other.contains_key("driver")
+}
+
 /// Refuses a device that is not in the trace, rather than showing nothing.
 pub(crate) fn require_device(trace: &Trace, device: Option<u32>) -> anyhow::Result<()> {
     let Some(device) = device.filter(|&device| trace.device(DeviceId(device)).is_none()) else {
@@ -309,6 +326,7 @@ pub(crate) fn require_device(trace: &Trace, device: Option<u32>) -> anyhow::Resu
     };
     let known: Vec<_> = trace.devices.iter().map(|entry| entry.device.0.to_string()).collect();
     let hint = match known.as_slice() {
+        [] if has_driver(trace) => "the trace has driver calls only, and shows all their devices".to_owned(),
         [] => "the trace has no device at all".to_owned(),
         _ => format!("the trace has device {}", known.join(", ")),
     };

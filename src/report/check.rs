@@ -81,7 +81,11 @@ impl GateRow {
     pub fn reason(&self) -> String {
         let told = self.parts.iter().filter(|part| part.outcome == self.outcome);
         let texts: Vec<&str> = told.map(|part| part.text.as_str()).collect();
-        if texts.is_empty() { "the trace has no device".to_owned() } else { texts.join("; ") }
+        if texts.is_empty() {
+            "the trace has no device with an allocator's events".to_owned()
+        } else {
+            texts.join("; ")
+        }
     }
 }
 

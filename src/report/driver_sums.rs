@@ -48,7 +48,7 @@ impl Part {
             Self::OtherHolders(count) => format!("{} more holders", Count(*count)),
             Self::Context => "context, as at the first reading".to_owned(),
             Self::Loaded => "loaded since: code of kernels, caches of pools".to_owned(),
-            Self::OtherProcesses => "other processes, and the driver".to_owned(),
+            Self::OtherProcesses => "others: other processes, and the driver".to_owned(),
             Self::Unknown => "unknown".to_owned(),
             Self::Process => "this process, as the driver says".to_owned(),
         })

@@ -72,8 +72,13 @@ pub(super) fn trace_caveats(trace: &TraceReport) -> Vec<String> {
         caveats.push("the file is not whole: the figures cover what could be read".to_owned());
     }
     if let Some(reduced) = &trace.reduced {
-        let (events, name) = (Count(reduced.events), terminal(&reduced.name));
-        caveats.push(format!("a reduced recording: its {events} events are in the original, {name}"));
+        let name = terminal(&reduced.name);
+        let what = if trace.has_calls_alone() {
+            "calls".to_owned()
+        } else {
+            format!("{} events", Count(reduced.events))
+        };
+        caveats.push(format!("a reduced recording: its {what} are in the original, {name}"));
     }
     caveats
 }

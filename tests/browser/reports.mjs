@@ -4,8 +4,8 @@ import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { chromium } from 'playwright-core';
 
-// Every report under $REPORTS: {name, page, bytes, trace, device, allocations}.
-export function reports() {
+// Every folder with a report under $REPORTS: {name, page, bytes, trace}.
+function all() {
   const root = process.env.REPORTS;
   if (!root) throw new Error('REPORTS names no folder');
   const found = readdirSync(root).filter(name => existsSync(path.join(root, name, 'report.html'))).sort();
@@ -13,9 +13,21 @@ export function reports() {
   return found.map(name => {
     const folder = path.join(root, name);
     const trace = JSON.parse(readFileSync(path.join(folder, 'report.json'), 'utf8')).traces[0];
-    return { name, page: path.join(folder, 'report.html'), bytes: statSync(path.join(folder, 'report.html')).size, trace,
-      device: trace.devices[0], allocations: readAllocations(path.join(folder, 'allocations.csv'), trace.devices[0].device) };
+    return { name, folder, page: path.join(folder, 'report.html'), bytes: statSync(path.join(folder, 'report.html')).size, trace };
   });
+}
+
+// Every report of an allocator's events, with its first device and that one's allocations.
+export function reports() {
+  return all().filter(({ trace }) => trace.devices.length > 0).map(report => {
+    const [device] = report.trace.devices;
+    return { ...report, device, allocations: readAllocations(path.join(report.folder, 'allocations.csv'), device.device) };
+  });
+}
+
+// Every report with driver calls.
+export function driverReports() {
+  return all().filter(({ trace }) => trace.driver);
 }
 
 // Rows of allocations.csv of one device. Columns that are used here hold neither quotes nor commas, so lines with
@@ -39,8 +51,16 @@ export function launch() {
     args: ['--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking'] });
 }
 
-// Opens a report from file:// and waits for its views. `faults` collects what must not happen.
+// Opens a report from file:// and waits for its views.
 export async function open(browser, report, options = {}) {
+  const opened = await openPlain(browser, report, options);
+  await opened.page.waitForFunction(() => document.querySelector('#timeline-0')?.memlab && document.querySelector('#state-0')?.memlab
+    && document.querySelector('#flame-0')?.memlab, null, { timeout: 30_000 });
+  return opened;
+}
+
+// Opens a report from file://, whatever it has. `faults` collects what must not happen.
+export async function openPlain(browser, report, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1400, height: 900 }, ...options });
   const faults = [];
   context.on('request', request => {
@@ -50,8 +70,6 @@ export async function open(browser, report, options = {}) {
   page.on('console', message => { if (['error', 'warning'].includes(message.type())) faults.push(`console: ${message.text()}`); });
   page.on('pageerror', error => faults.push(`error: ${error.message}`));
   await page.goto(pathToFileURL(report.page).href);
-  await page.waitForFunction(() => document.querySelector('#timeline-0')?.memlab && document.querySelector('#state-0')?.memlab
-    && document.querySelector('#flame-0')?.memlab, null, { timeout: 30_000 });
   return { context, page, faults };
 }
 

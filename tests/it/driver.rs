@@ -193,3 +193,91 @@ fn a_report_of_driver_calls_alone_has_page_picture_and_text() {
     assert!(text.contains("XLA 104.9 GiB"), "{text}");
     assert!(text.lines().count() <= 24, "{text}");
 }
+
+#[test]
+fn commands_about_the_allocator_refuse_driver_calls_alone_and_say_what_shows_them() {
+    let sandbox = Sandbox::new();
+    copied(&sandbox, &["jax.msgpack"]);
+    sandbox.run(&["reduce", "jax.msgpack", "-o", "reduced.msgpack"]).ends_with(0);
+    for command in [
+        vec!["summary", "jax.msgpack"],
+        vec!["lines", "jax.msgpack"],
+        vec!["lines", "--csv", "jax.msgpack"],
+        vec!["lines", "reduced.msgpack"],
+        vec!["whatif", "jax.msgpack"],
+        vec!["export", "jax.msgpack", "-o", "tables"],
+        vec!["export", "jax.msgpack", "-o", "x.folded"],
+        vec!["export", "jax.msgpack", "-o", "x.pickle"],
+    ] {
+        let ended = sandbox.run(&command).ends_with(2);
+        assert!(ended.stderr.contains("driver calls only"), "{command:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains("hint: `memlab analyze` shows them"), "{command:?}: {}", ended.stderr);
+        assert!(ended.stdout.is_empty(), "{command:?}: {}", ended.stdout);
+    }
+    for left in ["tables", "x.folded", "x.pickle"] {
+        assert!(!sandbox.path(left).exists(), "{left}");
+    }
+    let ended = sandbox.run(&["analyze", "--device", "0", "jax.msgpack"]).ends_with(2);
+    assert!(ended.stderr.contains("driver calls only"), "{}", ended.stderr);
+}
+
+#[test]
+fn info_counts_the_calls_of_both_files() {
+    let sandbox = Sandbox::new();
+    copied(&sandbox, &["jax.msgpack", "cnn.msgpack", "cnn.driver.msgpack"]);
+    let text = sandbox.run(&["info", "jax.msgpack"]).ends_with(0).stdout;
+    assert!(text.contains("\n  driver calls 183, seen by cupti\n"), "{text}");
+    let calls = read(&folder().join("cnn.driver.msgpack")).driver.unwrap().rows.len();
+    let info = sandbox.run(&["info", "--json", "cnn.msgpack"]).ends_with(0).json();
+    let driver = &info["traces"][0]["driver"];
+    assert_eq!((driver["calls"].as_u64(), driver["hook"].as_str()), (Some(calls as u64), Some("cupti")));
+    assert_eq!((&driver["failed_calls"], &driver["complete"]), (&Value::from(0), &Value::from(true)));
+    std::fs::remove_file(sandbox.path("cnn.driver.msgpack")).unwrap();
+    let alone = sandbox.run(&["info", "--json", "cnn.msgpack"]).ends_with(0).json();
+    assert!(alone["traces"][0].get("driver").is_none());
+}
+
+#[test]
+fn gates_on_driver_calls_decide_what_calls_show_and_nothing_else() {
+    let sandbox = Sandbox::new();
+    copied(&sandbox, &["jax.msgpack"]);
+    let check = |arguments: &[&str], status| {
+        let ended = sandbox.run(&[&["check", "jax.msgpack"], arguments].concat()).ends_with(status);
+        ended.stdout
+    };
+    check(&[], 0);
+    check(&["--fail-on", "driver-refused"], 0);
+    assert!(check(&["--fail-on", "preallocation"], 1).contains("XLA took 104.9 GiB"));
+    assert!(check(&["--fail-on", "pending-free"], 3).contains("driver calls only"));
+    assert!(check(&["--max-peak", "1TiB"], 3).contains("no device with an allocator's events"));
+    let bytes = std::fs::read(sandbox.path("jax.msgpack")).unwrap();
+    std::fs::write(sandbox.path("jax.msgpack"), &bytes[..bytes.len() - 60]).unwrap();
+    assert!(check(&["--fail-on", "driver-refused"], 3).contains("not closed"));
+}
+
+#[test]
+fn a_comparison_says_that_driver_calls_are_not_compared() {
+    let sandbox = Sandbox::new();
+    copied(&sandbox, &["jax.msgpack", "jax_on_demand.msgpack", "varlen.msgpack"]);
+    let text = sandbox.run(&["diff", "jax.msgpack", "jax_on_demand.msgpack"]).ends_with(0).stdout;
+    assert!(text.contains("both sides have driver calls: only their findings are compared"), "{text}");
+    assert!(text.contains("- info preallocation"), "{text}");
+    let text = sandbox.run(&["diff", "varlen.msgpack", "jax.msgpack"]).ends_with(0).stdout;
+    assert!(text.contains("only AFTER has driver calls"), "{text}");
+}
+
+#[test]
+fn a_reduced_recording_keeps_the_figures_of_driver_calls() {
+    let sandbox = Sandbox::new();
+    copied(&sandbox, &["jax.msgpack", "varlen.msgpack", "varlen.driver.msgpack"]);
+    for name in ["jax.msgpack", "varlen.msgpack"] {
+        sandbox.run(&["reduce", name, "-o", "reduced.msgpack", "--force"]).ends_with(0);
+        let of = |path: &str| sandbox.run(&["analyze", "--json", path]).ends_with(0).json();
+        let (whole, reduced) = (of(name), of("reduced.msgpack"));
+        assert_eq!(reduced["traces"][0]["driver"], whole["traces"][0]["driver"], "{name}");
+        sandbox.run(&["analyze", "reduced.msgpack", "-o", "report", "--force"]).ends_with(0);
+        let page = sandbox.read("report/report.html");
+        assert!(page.contains("What nvidia-smi sees"), "{name}");
+        assert!(!sandbox.read("report/report.md").contains("driver-timeline"), "{name}: curves are not kept");
+    }
+}

@@ -1,7 +1,7 @@
 //! The gate on findings: rules, or severities, that must not be there.
 
 use crate::findings::{RULES, Rule, Severity, rule};
-use crate::report::{DeviceReport, FindingRow, GatePart, GateRow, Outcome, TraceReport};
+use crate::report::{DeviceReport, DriverReport, FindingRow, GatePart, GateRow, Outcome, TraceReport};
 
 use super::Sight;
 
@@ -62,6 +62,9 @@ pub(super) fn gate(asked: FailOn, report: &TraceReport, sights: &[(&DeviceReport
     let mut parts: Vec<GatePart> = found.map(failed).collect();
     if parts.is_empty() {
         parts = sights.iter().map(|(device, sight)| silent(asked, device, sight)).collect();
+        if sights.is_empty() {
+            parts.extend(report.driver.as_ref().map(|driver| silent_driver(asked, driver)));
+        }
     }
     GateRow::new("fail-on", asked.name(), parts)
 }
@@ -74,6 +77,28 @@ fn failed(finding: &FindingRow) -> GatePart {
         limit_bytes: None,
         text: format!("{} on device {}: {}", finding.rule, finding.device, finding.title),
     }
+}
+
+/// Rules that need driver calls and nothing else.
+const BY_CALLS: [&str; 3] = ["driver-leak", "driver-refused", "preallocation"];
+
+/// Nothing was found in a trace of driver calls alone.
+fn silent_driver(asked: FailOn, driver: &DriverReport) -> GatePart {
+    let name = asked.name();
+    let needs_events = matches!(asked, FailOn::Rule(rule)
+        if !BY_CALLS.contains(&rule.name) && !ABOUT_THE_FILE.contains(&rule.name));
+    let doubt = if needs_events {
+        Some("the trace has driver calls only")
+    } else if !driver.complete {
+        Some("the recording of calls was not closed")
+    } else {
+        None
+    };
+    let (outcome, text) = match doubt {
+        Some(doubt) => (Outcome::Undecided, format!("no {name} was found, but {doubt}")),
+        None => (Outcome::Passed, format!("no {name} among the driver calls")),
+    };
+    GatePart { outcome, text, ..GatePart::default() }
 }
 
 /// Nothing was found: does that mean that there is nothing?

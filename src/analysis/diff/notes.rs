@@ -32,8 +32,18 @@ pub(super) fn of(sides: Sides<&DiffSide>, pairs: &[Pair<'_>]) -> Vec<String> {
             (None, None) => {}
         }
     }
+    let with_calls = [("BEFORE", sides.before), ("AFTER", sides.after)]
+        .into_iter()
+        .filter(|(_, side)| side.report.driver.is_some());
+    match with_calls.map(|(name, _)| name).collect::<Vec<_>>().as_slice() {
+        [] => {}
+        [name] => notes.push(format!("only {name} has driver calls: they are not compared")),
+        _ => notes.push("both sides have driver calls: only their findings are compared".to_owned()),
+    }
     if pairs.is_empty() {
-        notes.push("neither side has a device: there is nothing to compare".to_owned());
+        notes.push(
+            "neither side has a device with an allocator's events: no peaks or lines to compare".to_owned(),
+        );
     }
     notes
 }

@@ -45,6 +45,8 @@ pub(super) struct SideReport {
     pub(super) allocator_conf: Option<String>,
     pub(super) process: Option<Vec<(String, String)>>,
     pub(super) devices: Vec<SideDevice>,
+    /// Present where driver calls were recorded; what they say is not compared.
+    pub(super) driver: Option<serde::de::IgnoredAny>,
     pub(super) findings: Option<Vec<SideFinding>>,
 }
 

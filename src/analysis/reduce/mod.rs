@@ -141,12 +141,20 @@ fn packed(kept: &Kept, small: &mut Trace, columns: u64) -> Result<Vec<u8>> {
             rmp_serde::to_vec_named(kept).map_err(|error| Error::Shape { what: error.to_string() })?;
         small.warnings = crate::model::Warnings::default();
         let origin = reduced.origin.clone();
-        small.warnings.add("reduced", || left_out(&origin, columns));
+        let of_calls_alone = small.devices.is_empty() && kept.report.driver.is_some();
+        small.warnings.add("reduced", || {
+            if of_calls_alone { left_out_calls(&origin) } else { left_out(&origin, columns) }
+        });
     }
     let mut file = Vec::new();
     let options = WriteOptions { codec: Codec::Zstd, level: BEST, ..WriteOptions::default() };
     format::write(small, &options, &mut file)?;
     Ok(file)
+}
+
+/// The same of a recording of driver calls alone.
+fn left_out_calls(origin: &Origin) -> String {
+    format!("this is a reduced recording of {}: it has its report, but none of its calls", origin.name)
 }
 
 /// What a reduced recording no longer knows, in a sentence.

@@ -20,6 +20,7 @@ pub(crate) fn run(args: &LinesArgs, console: &Console) -> anyhow::Result<Status>
         if let Some(option) = args.analysis.needs_events() {
             input::require_events(&input.trace, option)?;
         }
+        input::require_allocator(&input.trace, "lines")?;
         input::require_device(&input.trace, options.device)?;
         input::require_window(&input.trace, &options)?;
         Ok(analysis::analyze(&input.label, &input.trace, &options)?)

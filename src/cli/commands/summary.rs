@@ -14,6 +14,7 @@ use crate::report::{self, SCHEMA};
 pub(crate) fn run(args: &SummaryArgs, console: &Console) -> anyhow::Result<Status> {
     let (label, warnings, stats) = input::one(&args.trace, console, |input| {
         input::require_events(&input.trace, "summary")?;
+        input::require_allocator(&input.trace, "summary")?;
         input::require_device(&input.trace, args.device)?;
         input::require_event(&input.trace, args.device, args.at)?;
         let stats = analysis::stats(&input.trace, args.device, args.at)?;

@@ -25,6 +25,7 @@ pub(crate) fn run(args: &WhatIfArgs, console: &Console) -> anyhow::Result<Status
     let options = args.options();
     let (answer, warnings) = input::one(&args.trace, console, |input| {
         input::require_events(&input.trace, "whatif")?;
+        input::require_allocator(&input.trace, "whatif")?;
         input::require_device(&input.trace, options.device)?;
         Ok((analysis::whatif(&input.label, &input.trace, &options)?, input.trace.warnings))
     })?;

@@ -27,6 +27,9 @@ pub fn diff_text(report: &DiffReport, top: Option<usize>, style: Style) -> Strin
         notes(&mut out, report, style);
         return out.join("\n") + "\n";
     }
+    if report.devices.is_empty() {
+        notes(&mut out, report, style);
+    }
     for (index, device) in report.devices.iter().enumerate() {
         if index > 0 {
             out.push(String::new());

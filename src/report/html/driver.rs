@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::device::Room;
 use super::table::Table;
 use super::tables;
-use super::text::{Prose, Size};
+use super::text::{Name, Prose, Size};
 use crate::report::driver::{DriverDeviceRow, DriverJoinRow, DriverReport};
 use crate::report::driver_words as words;
 use crate::report::svg;
@@ -101,9 +101,12 @@ struct Device {
     end: Size,
     total: Option<Size>,
     sums: Option<Table>,
+    about_sums: &'static str,
     picture: Option<Picture>,
     holders: Option<Table>,
+    holder_notes: Vec<(Name, Prose)>,
     kinds: Option<Table>,
+    about_lines: String,
     lines: Option<Table>,
     join: Option<Join>,
 }
@@ -144,9 +147,15 @@ impl Device {
             end: Size(row.end_bytes),
             total: row.total_bytes.map(Size),
             sums: tables::sums(row, place),
+            about_sums: words::ABOUT_SUMS,
             picture: Picture::of(trace, driver, row, room.pictures),
             holders: tables::driver_holders(row, place, room.rows),
+            holder_notes: words::holder_notes(row)
+                .take(room.rows)
+                .map(|(holder, note)| (Name::new(holder), Prose::sentence(note)))
+                .collect(),
             kinds: tables::driver_kinds(&row.kinds, place, room.rows),
+            about_lines: words::about_lines(row.join.is_some()),
             lines: tables::driver_lines(lines, Some(row.peak_bytes), place, room.rows),
             join: row.join.as_ref().map(Join::of),
         }

@@ -15,6 +15,7 @@ const MOST: usize = 40;
 #[derive(Template)]
 #[template(path = "origin.html", config = "src/report/assets/askama.toml")]
 pub(super) struct Origin {
+    has_allocator: bool,
     conf: Option<Name>,
     facts: Vec<(Name, Name)>,
     warnings: Vec<(Name, Count, Prose)>,
@@ -31,6 +32,7 @@ impl Origin {
         let left_out = trace.warnings.len().saturating_sub(MOST) as u64;
         let fact = |(name, value): &(String, String)| (Name::new(name), Name::new(value));
         Self {
+            has_allocator: !trace.has_calls_alone(),
             conf: (!trace.allocator_conf.is_empty()).then(|| Name::new(&trace.allocator_conf)),
             facts: trace.process.iter().take(MOST).map(fact).collect(),
             warnings: trace

@@ -27,6 +27,7 @@ pub(super) struct Head {
     complete: bool,
     devices: Vec<Prose>,
     /// Calls of the driver, where they were recorded.
+    has_calls_alone: bool,
     calls: Option<Count>,
 }
 
@@ -45,6 +46,7 @@ impl Head {
             events: Count(trace.events),
             complete: trace.complete,
             devices: labels(trace).iter().map(|label| Prose::new(label)).collect(),
+            has_calls_alone: trace.has_calls_alone(),
             calls: trace.driver.as_ref().map(|driver| Count(driver.calls)),
         }
     }

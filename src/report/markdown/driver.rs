@@ -102,10 +102,7 @@ fn sums(page: &mut Page, device: &DriverDeviceRow, share: usize) {
         || "The size of the device is not known".to_owned(),
         |total| format!("The device has {}", Bytes(total)),
     );
-    page.block(&format!(
-        "{total}. Holders, context, other processes and unknown add up to what is in use. Unknown is what is left: more \
-         code of kernels, caches of pools, the driver's rounding; negative where calls account for more than is in use."
-    ));
+    page.block(&format!("{total}. {}", words::ABOUT_SUMS));
 }
 
 fn figure(bytes: Option<i64>) -> String {

@@ -23,7 +23,6 @@ pub(super) fn holders(page: &mut Page, device: &DriverDeviceRow, share: usize) {
             Count(row.given_back).to_string(),
             code(&row.holder),
             prose(&row.kind),
-            row.note.as_deref().map_or_else(|| "-".to_owned(), prose),
         ]
     };
     let rows: Vec<_> = device.holders.iter().map(row).collect();
@@ -37,9 +36,10 @@ pub(super) fn holders(page: &mut Page, device: &DriverDeviceRow, share: usize) {
         "given back",
         "holder",
         "kind",
-        "note",
     ];
     page.table(&header, 7, &rows, &[], share);
+    let note = |(holder, note): (&str, &str)| format!("{}: {}", code(holder), prose(note));
+    page.list(&words::holder_notes(device).map(note).collect::<Vec<_>>(), share / 4);
     kinds(page, &device.kinds, share / 2);
 }
 
@@ -58,10 +58,7 @@ fn kinds(page: &mut Page, kinds: &[DriverKindRow], share: usize) {
 
 pub(super) fn lines(page: &mut Page, device: &DriverDeviceRow, share: usize) {
     line_table(page, &device.lines, device.lines_left_out, device.peak_bytes, share);
-    page.block(
-        "Held at peak: when the device's total peaks. Kept: not given back by the end. PyTorch's allocator is one row; \
-         its lines are those of the device.",
-    );
+    page.block(&words::about_lines(device.join.is_some()));
 }
 
 fn line_table(page: &mut Page, lines: &[DriverLineRow], left_out: u64, peak: u64, share: usize) {

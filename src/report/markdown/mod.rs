@@ -175,11 +175,14 @@ fn origin(page: &mut Page, trace: &TraceReport, options: &MarkdownOptions) {
     } else {
         code(&trace.allocator_conf)
     };
-    let mut items = vec![
-        format!("Allocator configuration: {conf}"),
-        format!("File: {}, {}, {} events", code(&trace.path), trace.format, Count(trace.events)),
-        format!("Made by {}", prose(&options.tool)),
-    ];
+    let mut items = Vec::new();
+    let events = format!("{} events", Count(trace.events));
+    let holds = if trace.has_calls_alone() { "driver calls".to_owned() } else { events };
+    if !trace.has_calls_alone() {
+        items.push(format!("Allocator configuration: {conf}"));
+    }
+    items.push(format!("File: {}, {}, {holds}", code(&trace.path), trace.format));
+    items.push(format!("Made by {}", prose(&options.tool)));
     if !options.command.is_empty() {
         items.push(format!("Command: {}", markdown_code(&keep_start(&options.command, LONGEST_SENTENCE))));
     }

@@ -66,6 +66,7 @@ fn picture<'a>(device: &DeviceDiff, timeline: &'a Timeline) -> Picture<'a> {
         ],
         device_bytes: None,
         across: None,
+        counts: "event",
         steps: 0,
     }
 }

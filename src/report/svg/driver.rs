@@ -28,6 +28,7 @@ pub(super) fn picture<'a>(
         device_bytes: near_device_bytes(device.total_bytes, timeline),
         steps: 0,
         across: None,
+        counts: "driver call",
     }
 }
 

@@ -31,6 +31,7 @@ pub(super) fn picture<'a>(trace: &TraceReport, device: &'a DeviceReport) -> Pict
         device_bytes: near_device_bytes(device.total_bytes, timeline),
         steps: device.steps.count,
         across: None,
+        counts: "event",
     }
 }
 

@@ -83,6 +83,8 @@ pub(super) struct Picture<'a> {
     pub(super) steps: u64,
     /// What the horizontal axis counts, where it is not what the timeline says.
     pub(super) across: Option<Across>,
+    /// What the timeline counts, in the singular.
+    pub(super) counts: &'static str,
 }
 
 /// A horizontal axis of its own.
@@ -137,26 +139,25 @@ impl Picture<'_> {
             return (Scale::labelled(COLUMNS, grid.x_end, &across.labels), across.name.clone());
         }
         if self.timeline.x_is_time {
-            let name = "time since the first event".to_owned();
+            let name = format!("time since the first {}", self.counts);
             return (Scale::new(COLUMNS, grid.x_end, &Ticks::time(grid.x_end)), name);
         }
-        (Scale::new(COLUMNS, grid.x_end, &Ticks::events(grid.x_end)), self.timeline.events_axis())
+        (Scale::new(COLUMNS, grid.x_end, &Ticks::events(grid.x_end)), self.counting_axis())
+    }
+
+    /// Name of an axis that counts, and why it does not count seconds.
+    fn counting_axis(&self) -> String {
+        match self.timeline.pause_us {
+            0 => format!("{}s", self.counts),
+            pause => {
+                let pause = short_duration(pause);
+                format!("{}s (not time: one pause of {pause} would fill most of it)", self.counts)
+            }
+        }
     }
 
     pub(super) fn marks(&self, kind: &str) -> Vec<&TimelineMark> {
         self.timeline.marks.iter().filter(|mark| mark.kind == kind).collect()
-    }
-}
-
-impl Timeline {
-    /// Name of an axis that counts events, and why it does not count seconds.
-    fn events_axis(&self) -> String {
-        match self.pause_us {
-            0 => "events".to_owned(),
-            pause => {
-                format!("events (not time: one pause of {} would fill most of it)", short_duration(pause))
-            }
-        }
     }
 }
 

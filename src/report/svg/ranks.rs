@@ -54,6 +54,7 @@ pub fn ranks_svg(report: &RanksReport) -> Option<String> {
         device_bytes: None,
         steps: 0,
         across: Some(across(&axis)),
+        counts: "event",
     };
     let grid = picture.grid();
     let svg = draw::render(&picture);

@@ -48,6 +48,7 @@ pub(super) fn picture<'a>(trace: &TraceReport, device: &DeviceReport, timeline: 
         device_bytes: None,
         steps: 0,
         across: Some(across(curve)),
+        counts: "event",
     }
 }
 

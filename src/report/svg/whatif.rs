@@ -53,6 +53,7 @@ pub(super) fn picture<'a>(report: &WhatIfReport, timeline: &'a Timeline) -> Pict
         device_bytes: None,
         steps: 0,
         across: None,
+        counts: "event",
     }
 }
 

@@ -66,6 +66,13 @@ pub struct TraceReport {
     pub reduced: Option<ReducedRow>,
 }
 
+impl TraceReport {
+    /// Whether driver calls were recorded, and no allocator's events.
+    pub(super) fn has_calls_alone(&self) -> bool {
+        self.devices.is_empty() && self.driver.is_some()
+    }
+}
+
 /// A counted fault.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WarningRow {

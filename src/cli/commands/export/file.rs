@@ -39,6 +39,7 @@ pub(super) fn run(args: &ExportArgs, target: Target, console: &Console) -> anyho
 
 fn with_events(input: Input) -> anyhow::Result<Input> {
     input::require_events(&input.trace, "export")?;
+    input::require_allocator(&input.trace, "export")?;
     Ok(input)
 }
 

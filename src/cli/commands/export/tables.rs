@@ -20,6 +20,7 @@ pub(super) fn run(args: &ExportArgs, format: TableFormat, console: &Console) -> 
     }
     input::one(args.trace(), console, |input| {
         input::require_events(&input.trace, "export")?;
+        input::require_allocator(&input.trace, "export")?;
         input::require_device(&input.trace, args.device)?;
         fs::create_dir_all(&args.output)
             .with_context(|| format!("cannot create folder {}", shown(&args.output)))?;

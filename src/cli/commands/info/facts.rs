@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::cli::input::Outlined;
 use crate::model::{
-    Action, BlockState, DeviceTrace, EventCounts, MarkKind, ProcessFacts, Reduced, SettingValue, Settings,
-    Trace,
+    Action, BlockState, DeviceTrace, DriverLayer, EventCounts, MarkKind, ProcessFacts, Reduced, SettingValue,
+    Settings, Trace,
 };
 use crate::report::WarningRow;
 
@@ -33,11 +33,25 @@ pub(super) struct FileFacts {
     pub tensors: u64,
     pub holders: u64,
     pub samples: u64,
+    /// Calls of the driver, those of the file beside it included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver: Option<DriverFacts>,
     pub devices: Vec<DeviceRow>,
     /// Of a reduced recording: what it was made from, and what it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reduced: Option<ReducedFacts>,
     pub warnings: Vec<WarningRow>,
+}
+
+/// Calls of the CUDA driver.
+#[derive(Debug, Serialize)]
+pub(super) struct DriverFacts {
+    pub calls: u64,
+    pub failed_calls: u64,
+    /// How they were seen: `cupti`, `preload`; `null` when the file does not say.
+    pub hook: Option<String>,
+    /// Whether the recording of calls was closed and nothing is known to be missing.
+    pub complete: bool,
 }
 
 /// What a reduced recording was made from, and what was live at its moments.
@@ -122,10 +136,21 @@ impl FileFacts {
             tensors: trace.tensors.len() as u64,
             holders: trace.holders.len() as u64,
             samples: trace.samples.len() as u64,
+            driver: trace.driver.as_deref().map(|layer| driver_facts(trace, layer)),
             devices: devices.map(|(device, counts)| device_row(trace, device, counts)).collect(),
             reduced: trace.reduced.as_deref().map(reduced_facts),
             warnings: trace.warnings.iter().map(row).collect(),
         }
+    }
+}
+
+fn driver_facts(trace: &Trace, layer: &DriverLayer) -> DriverFacts {
+    let said = trace.process.other.get("driver");
+    DriverFacts {
+        calls: layer.rows.len() as u64,
+        failed_calls: layer.rows.iter().filter(|row| row.result != 0).count() as u64,
+        hook: said.and_then(|said| said.get("hook")?.as_str()).map(str::to_owned),
+        complete: layer.complete,
     }
 }
 

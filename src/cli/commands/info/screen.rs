@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::facts::{DeviceRow, FileFacts, ReducedFacts, SegmentsRow};
+use super::facts::{DeviceRow, DriverFacts, FileFacts, ReducedFacts, SegmentsRow};
 use crate::report::escape::terminal;
 use crate::units::{Bytes, Count, duration_us};
 
@@ -19,6 +19,9 @@ pub(super) fn text(file: &FileFacts) -> String {
         add("not checked", format!("{chunks} of events, counted by what they state; --verify reads them"));
     }
     add("events", format!("{} on {}", Count(file.events), plural(file.devices.len() as u64, "device")));
+    if let Some(driver) = &file.driver {
+        add("driver calls", driver_text(driver));
+    }
     add("stacks", format!("{} of {}", Count(file.stacks), plural(file.frames, "frame")));
     let marks = file.marks.iter().map(|(kind, &count)| (format!("{kind} mark"), count));
     let others = [
@@ -45,6 +48,18 @@ pub(super) fn text(file: &FileFacts) -> String {
         lines.push(format!("  warning: {}{times}", terminal(&warning.text)));
     }
     lines.join("\n") + "\n"
+}
+
+fn driver_text(driver: &DriverFacts) -> String {
+    let mut text = Count(driver.calls).to_string();
+    if driver.failed_calls > 0 {
+        text.push_str(&format!(" ({} failed)", Count(driver.failed_calls)));
+    }
+    text.extend(driver.hook.iter().map(|hook| format!(", seen by {}", terminal(hook))));
+    if !driver.complete {
+        text.push_str(", not closed");
+    }
+    text
 }
 
 fn reduced_lines(reduced: &ReducedFacts) -> Vec<String> {

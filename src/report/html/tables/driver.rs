@@ -46,7 +46,6 @@ pub(in crate::report::html) fn driver_holders(
         column("count", "taken", "taken"),
         column("count", "given_back", "given back"),
         column("words", "kind", "kind"),
-        column("words", "note", "note"),
     ];
     let row = |row: &DriverHolderRow| {
         Row::new(vec![
@@ -59,7 +58,6 @@ pub(in crate::report::html) fn driver_holders(
             Cell::Count(row.taken),
             Cell::Count(row.given_back),
             Cell::words(&row.kind),
-            Cell::words(row.note.as_deref().unwrap_or("-")),
         ])
     };
     let rows = device.holders.iter().take(most).map(row).collect();
