@@ -239,7 +239,7 @@ mod tests {
         }
         let takings = Takings::of(&calls.rows);
         let whole = segment(0x10_0000, 6 * MIB);
-        let join = Join::of(&calls.rows, &takings, DeviceId(0), &[], &[whole.clone()]);
+        let join = Join::of(&calls.rows, &takings, DeviceId(0), &[], std::slice::from_ref(&whole));
         assert_eq!((join.live_matched, join.live_matched_bytes), (1, 6 * MIB));
         assert_eq!(join.is_segment, [true; 3]);
         let in_one =

@@ -19,9 +19,9 @@ if [ -z "${REPORTS:-}" ]; then
         if [ -e "$file" ]; then recordings+=("$file"); fi
       done
     done
+    # Driver calls: beside the allocator's events, and alone.
+    recordings+=("$root"/testdata/driver/layers/{varlen,jax}.msgpack)
   fi
-  # Driver calls: beside the allocator's events, and alone.
-  recordings+=("$root"/testdata/driver/layers/{varlen,jax}.msgpack)
   REPORTS=$(mktemp -d)
   trap 'rm -rf "$REPORTS"' EXIT
   node "$here/hostile.mjs" > "$REPORTS/hostile.json"

@@ -199,6 +199,7 @@ fn commands_about_the_allocator_refuse_driver_calls_alone_and_say_what_shows_the
     let sandbox = Sandbox::new();
     copied(&sandbox, &["jax.msgpack"]);
     sandbox.run(&["reduce", "jax.msgpack", "-o", "reduced.msgpack"]).ends_with(0);
+    std::fs::copy(sandbox.path("jax.msgpack"), sandbox.path("rank0.msgpack")).unwrap();
     for command in [
         vec!["summary", "jax.msgpack"],
         vec!["lines", "jax.msgpack"],
@@ -208,6 +209,7 @@ fn commands_about_the_allocator_refuse_driver_calls_alone_and_say_what_shows_the
         vec!["export", "jax.msgpack", "-o", "tables"],
         vec!["export", "jax.msgpack", "-o", "x.folded"],
         vec!["export", "jax.msgpack", "-o", "x.pickle"],
+        vec!["export", "--partition", "rank0.msgpack", "-o", "tables"],
     ] {
         let ended = sandbox.run(&command).ends_with(2);
         assert!(ended.stderr.contains("driver calls only"), "{command:?}: {}", ended.stderr);

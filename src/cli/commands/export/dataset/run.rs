@@ -61,6 +61,7 @@ fn make(args: &ExportArgs, staging: &Staging, at: usize, input: &Input) -> anyho
         let hint = "name the file like rank3.pickle, or its folder like rank_3";
         return Err(refuse("neither the recording nor its name says which rank it is of", hint));
     };
+    input::require_allocator(trace, "export")?;
     input::require_device(trace, args.device)?;
     let job = args.job.clone().unwrap_or_else(|| analysis::job_name(&input.label));
     let name = place::folder(&job, rank);
