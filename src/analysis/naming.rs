@@ -54,7 +54,23 @@ fn look_up(
 }
 
 fn name(frame: Frame) -> NativeName {
-    NativeName { function: frame.function, file: frame.file, line: frame.line.map(u64::from) }
+    let file = frame.file.map(|file| without_detours(&file));
+    NativeName { function: frame.function, file, line: frame.line.map(u64::from) }
+}
+
+/// `/a/b/../c.cu` as `/a/c.cu`: compilers write paths as they were called with. (Where `b` is a link this is another file's
+/// path, but the name that people look for.)
+fn without_detours(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        let is_way_back = part == ".." && parts.last().is_some_and(|last| !last.is_empty() && *last != "..");
+        if is_way_back {
+            parts.pop();
+        } else if part != "." {
+            parts.push(part);
+        }
+    }
+    parts.join("/")
 }
 
 #[cfg(test)]
@@ -101,6 +117,18 @@ mod tests {
         let leak = report.findings.iter().find(|finding| finding.rule == "driver-leak").unwrap();
         assert_eq!((leak.lines[0].line, leak.lines[0].bytes), (60, 4 << 20));
         assert!(leak.lines.iter().any(|line| line.line == 27 && line.bytes == 2 * 1_000_001));
+    }
+
+    #[test]
+    fn detours_in_paths_are_left_out() {
+        for (path, short) in [
+            ("/srv/inj/gpu/../../testdata/leaks.cu", "/srv/testdata/leaks.cu"),
+            ("../src/./a.cu", "../src/a.cu"),
+            ("/../a.cu", "/../a.cu"),
+            ("a.cu", "a.cu"),
+        ] {
+            assert_eq!(without_detours(path), short);
+        }
     }
 
     #[test]
