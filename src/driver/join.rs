@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use crate::model::{DeviceId, DriverRow, Segment};
 
-use super::takings::{Ending, Memory, Takings};
+use super::Memory;
+use super::takings::{Ending, Takings};
 
 /// A segment, or a range of an expandable one, as the allocator's events tell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ mod claims;
 mod holders;
 mod join;
 mod known_libraries;
+mod memory;
 mod nested;
 mod physical;
 mod places;
@@ -18,9 +19,10 @@ mod usage;
 pub use claims::{AllocatorEvents, Claims, program};
 pub use holders::{Holder, HolderKind, Holders};
 pub use join::{Join, Obtained};
+pub use memory::Memory;
 pub use places::{Place, Places};
 pub use sums::{Reading, Sum, SumMoment, sums};
-pub use takings::{Ending, Mapping, Memory, Taking, Takings};
+pub use takings::{Ending, Mapping, Taking, Takings};
 pub use usage::{Curve, DriverUsage, Figures, counts_on, figures};
 
 #[cfg(test)]

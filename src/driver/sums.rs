@@ -32,7 +32,8 @@ impl Reading {
     }
 
     /// How many of `rows` came before it.
-    fn calls(&self, rows: &[DriverRow]) -> u32 {
+    #[must_use]
+    pub fn calls(&self, rows: &[DriverRow]) -> u32 {
         let before = match self.order {
             Some(order) => rows.partition_point(|row| row.order <= order),
             // Times of calls are nearly in their order; a microsecond more or less is as good as can be.

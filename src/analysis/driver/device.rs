@@ -1,27 +1,17 @@
 //! One device: who holds its memory, and what it says itself.
 
+use super::Work;
 use crate::driver::{
-    Claims, Curve, DriverUsage, Figures, Holder, HolderKind, Join, Places, Reading, Sum, Taking, counts_on,
-    figures, sums,
+    Claims, DriverUsage, Figures, HolderKind, Join, Places, Reading, Sum, Taking, counts_on, figures, sums,
 };
 use crate::model::{DeviceId, Sample};
-use crate::report::{
-    DriverDeviceRow, DriverHolderRow, DriverJoinRow, DriverPartRow, DriverSumRow, Timeline, TimelineMark,
-};
-use crate::units::Bytes;
-
-use super::Work;
-
-/// Holders with a band of their own in the timeline.
-const BANDS: usize = 8;
-/// Stretches of the timeline.
-const COLUMNS: usize = 800;
+use crate::report::{DriverDeviceRow, DriverHolderRow, DriverJoinRow, DriverPartRow, DriverSumRow};
 
 /// A device's takings, each with its holder.
-struct Share<'w, 'a> {
-    work: &'w Work<'a>,
-    device: DeviceId,
-    usage: DriverUsage,
+pub(super) struct Share<'w, 'a> {
+    pub(super) work: &'w Work<'a>,
+    pub(super) device: DeviceId,
+    pub(super) usage: DriverUsage,
 }
 
 impl Work<'_> {
@@ -68,7 +58,7 @@ impl Work<'_> {
 
     /// Readings of `device`: those of the recorder of calls, which knows the process; without them the emitter's. What was
     /// read while calls were under way counts only if there is nothing else.
-    fn readings(&self, device: DeviceId) -> Vec<Reading> {
+    pub(super) fn readings(&self, device: DeviceId) -> Vec<Reading> {
         let is_of_calls = |sample: &&Sample| sample.driver_calls.is_some();
         let choices: [&dyn Fn(&&Sample) -> bool; 3] =
             [&|sample| is_of_calls(sample) && !sample.unstable, &is_of_calls, &|sample| !is_of_calls(sample)];
@@ -163,67 +153,6 @@ impl Share<'_, '_> {
         let claims = &self.work.claims;
         let part = |(holder, bytes)| DriverPartRow { holder: claims.holder(holder).name.clone(), bytes };
         claims.held_by(self.device, calls).into_iter().map(part).collect()
-    }
-
-    fn timeline(&self, rows: &[DriverHolderRow]) -> Timeline {
-        let work = self.work;
-        let names: Vec<String> = rows
-            .iter()
-            .filter(|row| row.kind != "unknown")
-            .take(BANDS)
-            .map(|row| row.holder.clone())
-            .chain(["other holders".to_owned(), "unknown".to_owned()])
-            .collect();
-        let (others, unknown) = (names.len() - 2, names.len() - 1);
-        // Of each holder its band; holder 0 is the unknown one.
-        let claims = &work.claims;
-        let band_of = |(number, holder): (usize, &Holder)| match names[..others]
-            .iter()
-            .position(|name| *name == holder.name)
-        {
-            Some(band) => band,
-            None if number == 0 => unknown,
-            None => others,
-        };
-        let bands: Vec<usize> = claims.holders.all.iter().enumerate().map(band_of).collect();
-        let of_taking = |index: usize| bands[claims.of_taking(index) as usize];
-        let curve =
-            Curve::of(&claims.layer.rows, &claims.takings.all, self.device, names.len(), COLUMNS, of_taking);
-        self.drawn(curve, names)
-    }
-
-    fn drawn(&self, curve: Curve, band_names: Vec<String>) -> Timeline {
-        let first = curve.times_us.first().copied().unwrap_or(0);
-        let pause_us = curve.times_us.windows(2).map(|pair| pair[1].abs_diff(pair[0])).max().unwrap_or(0);
-        let last = curve.times_us.last().map_or(0, |&last| last.abs_diff(first));
-        let x_is_time = last > 0 && pause_us < last / 2;
-        let x: Vec<u64> = if x_is_time {
-            curve.times_us.iter().map(|&time| time.abs_diff(first)).collect()
-        } else {
-            curve.calls.iter().map(|&calls| calls.into()).collect()
-        };
-        let peak = curve.calls.iter().position(|&calls| calls == self.usage.peak_calls);
-        let mark = |at: usize| TimelineMark {
-            x: x[at],
-            kind: "peak",
-            label: format!("peak {}", Bytes(self.usage.peak_bytes)),
-        };
-        let rows = self.work.claims.layer.rows.len() as u64;
-        Timeline {
-            x_is_time,
-            marks: peak.map(mark).into_iter().collect(),
-            x_end: if x_is_time { last } else { rows },
-            pause_us: if x_is_time { 0 } else { pause_us },
-            events_per_sample: (rows / x.len().max(1) as u64).max(1),
-            x,
-            band_names,
-            band_ranks: Vec::new(),
-            bands: curve.bands,
-            active: curve.total.clone(),
-            reserved: curve.total.clone(),
-            allocated: curve.total,
-            by_cause: Vec::new(),
-        }
     }
 }
 

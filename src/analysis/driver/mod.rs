@@ -5,6 +5,7 @@
 mod device;
 mod host;
 mod lines;
+mod timeline;
 
 use std::collections::BTreeMap;
 

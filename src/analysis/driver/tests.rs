@@ -159,6 +159,15 @@ fn segments_are_the_allocators_by_address_and_the_rest_is_named() {
 }
 
 #[test]
+fn above_the_holders_stands_what_the_device_said() {
+    let device = of(&both_layers()).devices.remove(0);
+    let timeline = &device.timeline;
+    // From the first reading on 10 MiB are in use beside the calls, from the second on 18.
+    assert_eq!(timeline.allocated.iter().map(|bytes| bytes / MIB).collect::<Vec<_>>(), [2, 22, 52]);
+    assert_eq!(timeline.reserved.iter().map(|bytes| bytes / MIB).collect::<Vec<_>>(), [12, 32, 70]);
+}
+
+#[test]
 fn a_reading_that_calls_disturbed_counts_only_if_there_is_no_other() {
     let mut trace = both_layers();
     let disturbed = Sample {
