@@ -4,6 +4,7 @@
 
 use super::columns::{Align, aligned};
 use super::driver::{DriverDeviceRow, DriverHolderRow, DriverLineRow, DriverReport};
+use super::driver_sentence::sum_sentence;
 use super::driver_words as words;
 use super::escape::{keep_end, keep_start, short_name, terminal};
 use super::findings_text::findings_lines;
@@ -30,7 +31,7 @@ pub(super) fn sum_lines(trace: &TraceReport, device: u32, limit: usize) -> Vec<S
     let rows = trace.driver.iter().flat_map(|driver| &driver.devices);
     match rows.rev().find(|row| row.device == device) {
         Some(row) if limit > 0 => {
-            wrap(&words::sum_sentence(row, if limit == 1 { COLUMNS } else { TWO_LINES }), limit)
+            wrap(&sum_sentence(row, if limit == 1 { COLUMNS } else { TWO_LINES }), limit)
         }
         _ => Vec::new(),
     }
@@ -41,7 +42,7 @@ pub(super) fn other_devices(trace: &TraceReport) -> Vec<String> {
     let is_known = |row: &DriverDeviceRow| trace.devices.iter().any(|device| device.device == row.device);
     let rows = trace.driver.iter().flat_map(|driver| &driver.devices).filter(|row| !is_known(row));
     let told = |row: &DriverDeviceRow| {
-        wrap(&format!("device {}: {}", row.device, words::sum_sentence(row, TWO_LINES - 12)), 2)
+        wrap(&format!("device {}: {}", row.device, sum_sentence(row, TWO_LINES - 12)), 2)
     };
     rows.flat_map(told).collect()
 }
@@ -107,7 +108,7 @@ fn screen(
         verdict.push(style.bold(name(device)));
     }
     verdict.extend(wrap(&words::headline(driver, device), 2).iter().map(|line| style.bold(line)));
-    verdict.extend(wrap(&words::sum_sentence(device, TWO_LINES), 2));
+    verdict.extend(wrap(&sum_sentence(device, TWO_LINES), 2));
     let refused = refused(driver, device, style);
     let taken = 1 + verdict.len() + refused.len() + notes.len();
     let (holders, lines) = shares(ROWS.saturating_sub(taken), device);

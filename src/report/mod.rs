@@ -11,6 +11,7 @@ mod diff;
 mod driver;
 #[cfg(test)]
 mod driver_fixture;
+mod driver_sentence;
 mod driver_sums;
 mod driver_text;
 mod driver_words;

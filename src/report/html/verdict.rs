@@ -7,6 +7,7 @@ use askama::filters::HtmlSafe;
 
 use super::text::{Name, Prose, Size};
 use crate::report::driver::{DriverDeviceRow, DriverReport};
+use crate::report::driver_sentence::sum_sentence;
 use crate::report::driver_words as words;
 use crate::report::types::{DeviceReport, TraceReport};
 use crate::report::verdict;
@@ -111,7 +112,7 @@ impl DriverVerdict {
             device: (driver.devices.len() > 1).then(|| Prose::new(&driver_label(device))),
             headline: Prose::new(&words::headline(driver, device)),
             refused: refused.map(|row| Prose::sentence(&words::refused_sentence(row))),
-            sum: Prose::sentence(&words::sum_sentence(device, usize::MAX)),
+            sum: Prose::sentence(&sum_sentence(device, usize::MAX)),
         }
     }
 

@@ -6,6 +6,7 @@ use super::driver_tables as tables;
 use super::table::Page;
 use super::{code, picture_name, prose};
 use crate::report::driver::{DriverDeviceRow, DriverReport};
+use crate::report::driver_sentence::sum_sentence;
 use crate::report::driver_sums::{Part, SumTable};
 use crate::report::driver_words as words;
 use crate::report::svg;
@@ -24,7 +25,7 @@ pub(super) fn verdicts(page: &mut Page, driver: &DriverReport) {
             "**Device {}: {}.** {}.",
             device.device,
             prose(&words::headline(driver, device)),
-            prose(&words::sum_sentence(device, usize::MAX))
+            prose(&sum_sentence(device, usize::MAX))
         );
         if index > 0 && page.room() < 20_000 || !page.block(&text) {
             page.note(&format!("{} more devices.", driver.devices.len() - index));
