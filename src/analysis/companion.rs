@@ -11,7 +11,8 @@ use crate::model::{Frame, MarkKind, StackId, Trace};
 /// calls.
 #[must_use]
 pub fn join_calls(trace: &mut Trace, calls: Trace) -> bool {
-    let is_of_the_same = trace.process.pid.is_some() && trace.process.pid == calls.process.pid;
+    let has_the_same_id = trace.process.pid.is_some() && trace.process.pid == calls.process.pid;
+    let is_of_the_same = has_the_same_id && !is_older(&calls, trace);
     if !is_of_the_same || calls.driver.is_none() || trace.driver.is_some() {
         return false;
     }
@@ -51,6 +52,14 @@ pub fn join_calls(trace: &mut Trace, calls: Trace) -> bool {
         });
     }
     true
+}
+
+/// Whether all calls were made before the recording of events began: in containers processes have the same few ids, and the
+/// file may be left from an earlier run.
+fn is_older(calls: &Trace, trace: &Trace) -> bool {
+    let began = trace.process.other.get("started_us").and_then(serde_json::Value::as_i64);
+    let last = calls.driver.as_ref().and_then(|layer| layer.rows.iter().map(|row| row.time_us).max());
+    matches!((began, last), (Some(began), Some(last)) if last < began)
 }
 
 #[cfg(test)]
@@ -112,5 +121,12 @@ mod tests {
         }
         let mut trace = emitted(Some(7));
         assert!(!join_calls(&mut trace, emitted(Some(7))), "no calls");
+        let calls = with_python();
+        let last = calls.driver.as_ref().unwrap().rows.last().unwrap().time_us;
+        for (started, joined) in [(last + 1, false), (last, true)] {
+            let mut trace = emitted(calls.process.pid);
+            trace.process.other.insert("started_us".to_owned(), started.into());
+            assert_eq!(join_calls(&mut trace, calls.clone()), joined, "left from an earlier run");
+        }
     }
 }

@@ -44,7 +44,7 @@ pub(crate) fn add(path: &Path, trace: &mut Trace) {
             if !analysis::join_calls(trace, calls) {
                 trace.warnings.add("driver-calls-left-out", || {
                     format!(
-                        "{} is of another process, or has no driver calls: it is not read with this file",
+                        "{} is of another process or of an earlier run, or has no driver calls: it is not read with this file",
                         shown(&beside)
                     )
                 });
