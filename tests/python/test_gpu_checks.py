@@ -168,8 +168,8 @@ def test_a_recording_that_lacks_calls_is_no_measurement(tmp_path, monkeypatch):
     for count, holds in ((6, True), (7, False)):
         monkeypatch.setattr(overhead, "run", lambda words, limit: [("malloc_free", 1.5, count, 2)])
         if holds:
-            rows, (calls, _) = overhead.one("memlab", ["pairs"], "pairs", "all", str(tmp_path), 1)
-            assert calls == 12 and rows[0][1] == 1.5
+            rows, (calls, _, own) = overhead.one("memlab", ["pairs"], "pairs", "all", str(tmp_path), 1)
+            assert calls == 12 and rows[0][1] == 1.5 and own == (0, 0), "the file says no time of the recorder's own"
         else:
             with pytest.raises(RuntimeError, match="14 calls"):
                 overhead.one("memlab", ["pairs"], "pairs", "all", str(tmp_path), 1)
