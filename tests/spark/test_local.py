@@ -150,3 +150,13 @@ def test_local_paths_are_opened_and_others_left_to_spark(tmp_path):
     assert not listing.choose("only/in/hdfs", "auto")[1]
     with pytest.raises(ValueError, match="two calls"):
         listing.choose([here, "s3a://bucket/run"], "auto")
+
+
+def test_the_drivers_calls_of_a_recording_are_no_rank(tmp_path):
+    names = ["r0.driver.msgpack", "r0.msgpack", "r1.driver.msgpack", "r2.driver"]
+    for name in names:
+        (tmp_path / name).write_bytes(b"")
+    found = [os.path.basename(path) for path in listing.shared([str(tmp_path)])]
+    assert found == ["r0.msgpack", "r1.driver.msgpack"], "calls alone are a recording of their own"
+    rows = [(f"s3a://bucket/{name}", 1) for name in names]
+    assert [row[0] for row in listing.without_companions(rows, lambda row: row[0])] == [rows[place][0] for place in (1, 2, 3)]

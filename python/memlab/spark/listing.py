@@ -52,7 +52,7 @@ def shared(paths):
         files += _below(path)
         if len(files) == before:
             raise _nothing(path)
-    return files
+    return without_companions(files, lambda file: file)
 
 
 def _below(folder):
@@ -86,7 +86,18 @@ def through_spark(spark, paths):
         if not found:
             raise _nothing(path)
         files += found
-    return files
+    return without_companions(files, lambda file: file[0])
+
+
+def without_companions(files, path_of):
+    """`files` without the driver's calls (`job.driver.msgpack`) of a recording that is among them: they are no rank."""
+    known = {path_of(file) for file in files}
+    return [file for file in files if _recording_of(path_of(file)) not in known or _recording_of(path_of(file)) == path_of(file)]
+
+
+def _recording_of(path):
+    """The recording that `path` would belong to as its driver calls, else `path` itself."""
+    return re.sub(r"\.driver(\.[^./]+)$", r"\1", path)
 
 
 def is_meant(name, path):
