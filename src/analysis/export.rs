@@ -6,6 +6,7 @@
 use std::cell::OnceCell;
 use std::io::Write;
 
+use crate::driver::Claims;
 use crate::error::Result;
 use crate::findings::{self, DeviceFacts, Finding, judge_all};
 use crate::model::{DeviceTrace, Trace, Warnings};
@@ -180,7 +181,7 @@ impl<'a> Exporter<'a> {
             })
             .collect::<Result<_>>()?;
         let mut found = self.found()?.findings.clone();
-        let of_trace = findings::of_trace(self.trace, &facts);
+        let of_trace = findings::of_trace(self.trace, &facts, Claims::of(self.trace).as_ref());
         found.extend(of_trace.into_iter().filter(|finding| finding.device == self.device.device));
         found.sort_by_key(|finding| finding.severity);
         Ok(found.into_iter().map(rows::finding).collect())

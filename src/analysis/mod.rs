@@ -51,6 +51,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use crate::driver::Claims;
 use crate::error::{Error, Result};
 use crate::model::{DeviceTrace, Trace, Warnings};
 use crate::rebuild::History;
@@ -154,7 +155,8 @@ fn analyze_seen<T: Send>(
         pages.extend(device.page);
         curves.extend(device.course);
     }
-    found.extend(crate::findings::of_trace(trace, &facts));
+    let claims = Claims::of(trace);
+    found.extend(crate::findings::of_trace(trace, &facts, claims.as_ref()));
     found.sort_by_key(|finding| finding.severity);
     let findings = found.into_iter().map(findings::row).collect();
     let report = TraceReport {
@@ -167,7 +169,7 @@ fn analyze_seen<T: Send>(
         process: rows::process(&trace.process),
         devices: reports,
         findings,
-        driver: driver::report(trace, options),
+        driver: claims.map(|claims| driver::report(trace, &claims, options)),
         reduced: None,
     };
     let facts = ranks::facts(path, trace, facts);

@@ -56,6 +56,8 @@ pub struct Claims<'a> {
     pub takings: Takings,
     /// Who holds.
     pub holders: Holders,
+    /// What the allocator's events say, by device.
+    pub events: BTreeMap<DeviceId, AllocatorEvents>,
     joins: BTreeMap<DeviceId, Join>,
     /// Holder of every taking.
     of_taking: Vec<u32>,
@@ -65,12 +67,14 @@ impl<'a> Claims<'a> {
     /// Those of the driver calls of `trace`; `None` without any.
     #[must_use]
     pub fn of(trace: &'a Trace) -> Option<Self> {
-        Self::with(trace, &AllocatorEvents::of(trace))
+        // Most recordings have no calls: only of these are the events looked at.
+        trace.driver.as_ref()?;
+        Self::with(trace, AllocatorEvents::of(trace))
     }
 
     /// As [`Claims::of`], with what the allocator's events say, where `trace` has not all of them.
     #[must_use]
-    pub fn with(trace: &'a Trace, events: &BTreeMap<DeviceId, AllocatorEvents>) -> Option<Self> {
+    pub fn with(trace: &'a Trace, events: BTreeMap<DeviceId, AllocatorEvents>) -> Option<Self> {
         let layer = trace.driver.as_deref()?;
         let takings = Takings::of(&layer.rows);
         let mut holders = Holders::of(layer, program(trace));
@@ -91,7 +95,7 @@ impl<'a> Claims<'a> {
             allocator.filter(|_| is_segment).unwrap_or_else(by_stack)
         };
         let of_taking = takings.all.iter().enumerate().map(claim).collect();
-        Some(Self { layer, takings, holders, joins, of_taking })
+        Some(Self { layer, takings, holders, events, joins, of_taking })
     }
 
     /// The allocator's segments in the driver's memory; `None` where no segment is known.

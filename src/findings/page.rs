@@ -68,7 +68,7 @@ These pages are generated from the rules' own texts: `MEMLAB_UPDATE_DOCS=1 cargo
 pub fn looked_for(rule: &Rule) -> &'static str {
     match rule.check {
         Check::Device(_) => "on each device",
-        Check::Trace(_) => "over the devices of one file",
+        Check::Trace(_) | Check::Calls(_) => "over the devices of one file",
         Check::Ranks(_) => "over the files of one call",
     }
 }

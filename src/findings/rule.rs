@@ -4,6 +4,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use crate::driver::Claims;
 use crate::error::Result;
 
 use super::rules;
@@ -47,6 +48,8 @@ pub enum Check {
     Device(fn(&Scene<'_>) -> Result<Vec<Finding>>),
     /// Over all devices of one file.
     Trace(fn(&Trace, &[DeviceFacts]) -> Vec<Finding>),
+    /// Over the driver calls of one file.
+    Calls(fn(&Trace, &Claims<'_>) -> Vec<Finding>),
     /// Over the files of one call: a finding and the index of the file that it is about.
     Ranks(fn(&[RankFacts]) -> Vec<(usize, Finding)>),
 }
@@ -102,7 +105,7 @@ pub fn rule(name: &str) -> Option<&'static Rule> {
 pub fn of_device(scene: &Scene<'_>, threads: usize) -> Result<Vec<Finding>> {
     let of_devices = |rule: &&Rule| match rule.check {
         Check::Device(check) => Some(check),
-        Check::Trace(_) | Check::Ranks(_) => None,
+        Check::Trace(_) | Check::Calls(_) | Check::Ranks(_) => None,
     };
     let checks: Vec<_> = RULES.iter().filter_map(of_devices).collect();
     // Threads of their own: what several rules ask for is computed by the first, and whoever waits for it must not have
@@ -136,13 +139,15 @@ pub fn of_device(scene: &Scene<'_>, threads: usize) -> Result<Vec<Finding>> {
     Ok(found)
 }
 
-/// What the rules find over the devices of one file.
+/// What the rules find over the devices of one file, and over its driver calls, where it has any: `claims`.
 #[must_use]
-pub fn of_trace(trace: &Trace, devices: &[DeviceFacts]) -> Vec<Finding> {
+pub fn of_trace(trace: &Trace, devices: &[DeviceFacts], claims: Option<&Claims<'_>>) -> Vec<Finding> {
     let mut found = Vec::new();
     for rule in RULES {
-        if let Check::Trace(check) = rule.check {
-            found.extend(check(trace, devices));
+        match (rule.check, claims) {
+            (Check::Trace(check), _) => found.extend(check(trace, devices)),
+            (Check::Calls(check), Some(claims)) => found.extend(check(trace, claims)),
+            _ => {}
         }
     }
     found

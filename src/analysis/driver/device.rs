@@ -38,7 +38,7 @@ impl Work<'_> {
             kinds: self.kinds(|taking| taking.device == device),
             lines,
             lines_left_out,
-            join: self.claims.join(device).map(|join| joined(join, &self.claims, device)),
+            join: self.claims.join(device).map(|join| joined(join, self.claims, device)),
         }
     }
 
@@ -118,7 +118,8 @@ impl Share<'_, '_> {
             let used_bytes = self.allocators_total()?.checked_sub(free)?;
             Some(Reading { time_us, order: None, used_bytes, process_bytes: None })
         };
-        let failed = work.events.get(&self.device).map(|events| events.failed.as_slice()).unwrap_or_default();
+        let failed =
+            work.claims.events.get(&self.device).map(|events| events.failed.as_slice()).unwrap_or_default();
         let ooms: Vec<Reading> = failed.iter().filter_map(of_failures).collect();
         let found = sums(rows, takings, self.device, &readings, &ooms);
         found.into_iter().map(|sum| self.sum(&sum)).collect()

@@ -7,9 +7,7 @@ mod host;
 mod lines;
 mod timeline;
 
-use std::collections::BTreeMap;
-
-use crate::driver::{AllocatorEvents, Claims, Places, program};
+use crate::driver::{Claims, Places, program};
 use crate::model::{DeviceId, DriverCall, DriverLayer, NO_DEVICE, Trace};
 use crate::report::{DriverCallRow, DriverRefusedRow, DriverReport, MissingModuleRow, SymbolsRow};
 
@@ -25,32 +23,20 @@ const MOST_MISSING: usize = 20;
 /// What several parts of the report look at.
 struct Work<'a> {
     trace: &'a Trace,
-    claims: Claims<'a>,
-    events: &'a BTreeMap<DeviceId, AllocatorEvents>,
+    claims: &'a Claims<'a>,
     top: usize,
 }
 
-/// The report on the driver calls of `trace`; `None` where none were recorded.
-pub(super) fn report(trace: &Trace, options: &Options) -> Option<DriverReport> {
-    trace.driver.as_ref()?;
-    report_with(trace, &AllocatorEvents::of(trace), options)
-}
-
-/// As [`report`], with what the allocator's events say, where `trace` has not all of them.
-pub(super) fn report_with(
-    trace: &Trace,
-    events: &BTreeMap<DeviceId, AllocatorEvents>,
-    options: &Options,
-) -> Option<DriverReport> {
-    let claims = Claims::with(trace, events)?;
+/// The report on the driver calls of `trace`, whose takings are charged by `claims`.
+pub(super) fn report(trace: &Trace, claims: &Claims<'_>, options: &Options) -> DriverReport {
     let layer = claims.layer;
     let hook = trace.process.other.get("driver").and_then(|facts| facts.get("hook")?.as_str());
-    let work = Work { trace, claims, events, top: options.top.unwrap_or(MOST_LINES) };
+    let work = Work { trace, claims, top: options.top.unwrap_or(MOST_LINES) };
     let mut places = Places::new(trace, layer);
     let mut devices = work.claims.devices();
     devices.retain(|device| options.device.is_none_or(|wanted| device.0 == wanted));
     let failed = layer.rows.iter().filter(|row| !row.is_success()).count() as u64;
-    Some(DriverReport {
+    DriverReport {
         hook: hook.map(str::to_owned),
         program: program(trace).map(str::to_owned),
         complete: layer.complete,
@@ -64,7 +50,7 @@ pub(super) fn report_with(
         refused: work.refused(&mut places),
         refused_left_out: work.claims.takings.refused.len().saturating_sub(MOST_REFUSED) as u64,
         symbols: symbols(layer),
-    })
+    }
 }
 
 impl Work<'_> {

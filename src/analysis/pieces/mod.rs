@@ -10,6 +10,7 @@ mod rounds;
 mod survey;
 mod whole;
 
+use crate::driver::Claims;
 use crate::error::{Error, Result};
 use crate::format::Recording;
 use crate::model::{DeviceId, DeviceTrace, Trace, Warnings};
@@ -70,10 +71,9 @@ pub fn analyze_recording(
     let complete = recorded::is_whole(&trace, &mut warnings) && trace.complete;
     analysis.report.complete = complete && wholes.iter().all(Whole::has_all_allocations);
     analysis.report.events = wholes.iter().map(|whole| whole.events).sum();
-    if trace.driver.is_some() {
-        let events = wholes.iter_mut().map(|whole| (whole.device, std::mem::take(&mut whole.of_driver)));
-        analysis.report.driver = driver::report_with(&trace, &events.collect(), options);
-    }
+    let events = wholes.iter_mut().map(|whole| (whole.device, std::mem::take(&mut whole.of_driver)));
+    let claims = Claims::with(&trace, events.collect());
+    analysis.report.driver = claims.map(|claims| driver::report(&trace, &claims, options));
     let times: Vec<_> = wholes.iter().map(|whole| (whole.device, whole.times_us)).collect();
     for (place, whole) in wholes.into_iter().enumerate() {
         warnings.merge(whole.warnings.clone());

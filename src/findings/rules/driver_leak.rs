@@ -2,7 +2,7 @@
 
 use crate::driver::{Claims, Ending, Memory, Taking};
 use crate::findings::driver_lines::driver_lines;
-use crate::findings::{Check, DeviceFacts, Finding, Guide, Rule, Severity};
+use crate::findings::{Check, Finding, Guide, Rule, Severity};
 use crate::model::{DeviceId, NO_DEVICE, Trace};
 use crate::units::{Bytes, Count};
 
@@ -27,14 +27,16 @@ pub(crate) static RULE: Rule = Rule {
         remedy: "Free what the line takes (cudaFree, cudaFreeAsync, cuMemRelease and cuMemUnmap, cudaFreeHost), best in a \
             destructor, so that it also happens on the way of an error.",
     },
-    check: Check::Trace(find),
+    check: Check::Calls(find),
 };
 
-fn find(trace: &Trace, _: &[DeviceFacts]) -> Vec<Finding> {
-    let Some(claims) = Claims::of(trace).filter(|claims| claims.layer.complete) else { return Vec::new() };
+fn find(trace: &Trace, claims: &Claims<'_>) -> Vec<Finding> {
+    if !claims.layer.complete {
+        return Vec::new();
+    }
     let mut devices = claims.devices();
     devices.push(NO_DEVICE);
-    devices.into_iter().filter_map(|device| on_device(trace, &claims, device)).collect()
+    devices.into_iter().filter_map(|device| on_device(trace, claims, device)).collect()
 }
 
 /// Of one device, or of the host.
@@ -80,23 +82,27 @@ mod tests {
     use super::*;
     use crate::driver::samples::recorded;
 
+    fn found(trace: &Trace) -> Vec<Finding> {
+        find(trace, &Claims::of(trace).unwrap())
+    }
+
     #[test]
     fn a_program_that_leaks_is_told_with_its_bytes() {
         let mut trace = recorded("cupti");
-        let found = find(&trace, &[]);
+        let told = found(&trace);
         // Device memory, a pool, a mapping, an array, managed memory twice; and pinned memory twice.
-        let told: Vec<_> = found.iter().map(|finding| (finding.severity, finding.bytes)).collect();
+        let told: Vec<_> = told.iter().map(|finding| (finding.severity, finding.bytes)).collect();
         let on_device = 2 * 1_000_001 + 2 * 1_000_003 + 1_000_011 + (4 << 20) + 631_728;
         assert_eq!(told[0], (Severity::Warning, on_device));
         assert_eq!((told[1].1, told.len()), (2 * 1_000_005, 2));
         trace.driver.as_mut().unwrap().complete = false;
-        assert!(find(&trace, &[]).is_empty(), "a killed process may have freed it");
+        assert!(found(&trace).is_empty(), "a killed process may have freed it");
     }
 
     #[test]
     fn frameworks_and_libraries_keep_their_memory_on_purpose() {
         for name in ["torch", "expandable"] {
-            assert!(find(&recorded(name), &[]).is_empty(), "{name}");
+            assert!(found(&recorded(name)).is_empty(), "{name}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `preallocation`: one holder beside PyTorch's allocator took most of the device in one piece.
 
 use crate::driver::{Claims, HolderKind, Places, Taking, counts_on};
-use crate::findings::{Check, DeviceFacts, Finding, Guide, LineBytes, Rule, Severity};
+use crate::findings::{Check, Finding, Guide, LineBytes, Rule, Severity};
 use crate::model::{DeviceId, Trace};
 use crate::units::{Bytes, percent};
 
@@ -27,12 +27,11 @@ pub(crate) static RULE: Rule = Rule {
             `XLA_PYTHON_CLIENT_PREALLOCATE=false`. TensorFlow: `tf.config.experimental.set_memory_growth`. Where several \
             frameworks share a device, give each its part.",
     },
-    check: Check::Trace(find),
+    check: Check::Calls(find),
 };
 
-fn find(trace: &Trace, _: &[DeviceFacts]) -> Vec<Finding> {
-    let Some(claims) = Claims::of(trace) else { return Vec::new() };
-    claims.devices().into_iter().filter_map(|device| on_device(trace, &claims, device)).collect()
+fn find(trace: &Trace, claims: &Claims<'_>) -> Vec<Finding> {
+    claims.devices().into_iter().filter_map(|device| on_device(trace, claims, device)).collect()
 }
 
 fn on_device(trace: &Trace, claims: &Claims<'_>, device: DeviceId) -> Option<Finding> {
@@ -94,6 +93,10 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
+    fn found(trace: &Trace) -> Vec<Finding> {
+        find(trace, &Claims::of(trace).unwrap())
+    }
+
     fn trace(module: &str, bytes: u64, refused: bool) -> Trace {
         let mut calls = Calls::default().at(1 << 40).stack(1).take(DriverCall::DeviceAlloc, bytes);
         if refused {
@@ -110,19 +113,16 @@ mod tests {
 
     #[test]
     fn what_xla_takes_at_its_start_is_told_for_what_it_is() {
-        let found = find(&trace("/v/xla_cuda_plugin.so", 105 * GIB, false), &[]);
-        assert_eq!((found[0].severity, found[0].bytes), (Severity::Info, 105 * GIB));
-        assert!(found[0].title.starts_with("XLA took 105.0 GiB of the device (75"), "{}", found[0].title);
-        assert!(found[0].remedy.contains("XLA_PYTHON_CLIENT_MEM_FRACTION"));
-        assert_eq!(
-            find(&trace("/v/xla_cuda_plugin.so", 105 * GIB, true), &[])[0].severity,
-            Severity::Warning
-        );
+        let told = found(&trace("/v/xla_cuda_plugin.so", 105 * GIB, false));
+        assert_eq!((told[0].severity, told[0].bytes), (Severity::Info, 105 * GIB));
+        assert!(told[0].title.starts_with("XLA took 105.0 GiB of the device (75"), "{}", told[0].title);
+        assert!(told[0].remedy.contains("XLA_PYTHON_CLIENT_MEM_FRACTION"));
+        assert_eq!(found(&trace("/v/xla_cuda_plugin.so", 105 * GIB, true))[0].severity, Severity::Warning);
     }
 
     #[test]
     fn pytorchs_segments_and_small_pieces_are_quiet() {
-        assert!(find(&trace("/v/libc10_cuda.so", 105 * GIB, false), &[]).is_empty());
-        assert!(find(&trace("/v/xla_cuda_plugin.so", 40 * GIB, false), &[]).is_empty());
+        assert!(found(&trace("/v/libc10_cuda.so", 105 * GIB, false)).is_empty());
+        assert!(found(&trace("/v/xla_cuda_plugin.so", 40 * GIB, false)).is_empty());
     }
 }
